@@ -1,0 +1,56 @@
+#include "base/files.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace slackline {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path, uint64_t limit) {
+  std::error_code status;
+  if (fs::is_directory(path, status))
+    throw Error(ErrorKind::io, "is a directory, not a file", path.string());
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) throw Error(ErrorKind::io, std::string("cannot be read: ") + std::strerror(errno), path.string());
+  std::string text;
+  char buffer[1 << 16];
+  while (stream.read(buffer, sizeof buffer), stream.gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(stream.gcount()));
+    if (text.size() > limit)
+      throw Error(ErrorKind::io, "has more than " + std::to_string(limit) + " bytes", path.string());
+  }
+  if (stream.bad()) throw Error(ErrorKind::io, "reading failed", path.string());
+  return text;
+}
+
+void write_file_atomically(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  const fs::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
+  try {
+    errno = 0;
+    std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+    if (!stream)
+      throw Error(ErrorKind::io, std::string("cannot be written: ") + std::strerror(errno), path.string());
+    write(stream);
+    stream.close();
+    if (!stream)
+      throw Error(ErrorKind::io, std::string("writing failed: ") + std::strerror(errno), path.string());
+    fs::rename(temporary, path);
+  } catch (const fs::filesystem_error& error) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw Error(ErrorKind::io, "cannot be written: " + error.code().message(), path.string());
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+}  // namespace slackline

@@ -1,0 +1,21 @@
+// Reading whole files, and writing files that appear whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace slackline {
+
+/// The contents of `path`. Throws Error{io} when it cannot be read, is a directory, or has more than
+/// `limit` bytes.
+std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{16} << 30);
+
+/// Calls `write` on a stream to a temporary file beside `path` and renames it to `path` once all of it has
+/// been written; on any exception, or when writing fails, the temporary file is removed and an existing
+/// `path` stays as it was. Throws Error{io}.
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(std::ostream&)>& write);
+
+}  // namespace slackline

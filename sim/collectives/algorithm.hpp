@@ -1,0 +1,55 @@
+// What a schedule generator is, and the registry of all of them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.hpp"
+#include "schedule/schedule.hpp"
+#include "topology/network.hpp"
+
+namespace slackline {
+
+/// How ports are shared; see the timing model in sim/fabric/doc/fabric.md.
+enum class Sharing : uint8_t { fair, exclusive };
+
+/// What a schedule is wanted for.
+struct GenerateRequest {
+  const Network& network;
+  Collective collective;
+  Bytes size;     ///< the whole message
+  Bytes element;  ///< of the message
+  Sharing sharing = Sharing::fair;
+  /// The scenario's `schedule` object; the key `algorithm` has been dealt with, every other is the
+  /// algorithm's, which must reject those that it does not know.
+  JsonCursor options;
+};
+
+struct Generated {
+  Schedule schedule;
+  int64_t segments = 1;  ///< pipelined segments, for reports
+  /// Lines for people: what was decided, and why (trees and their weights, the k that "auto" chose).
+  std::vector<std::string> notes;
+};
+
+/// A generator. Each is added by one file pair and one line in algorithms().
+struct Algorithm {
+  std::string_view name;
+  std::string_view summary;  ///< one line
+  /// Why the algorithm does not apply to the request, or nothing. Must be cheap.
+  std::optional<std::string> (*inapplicable)(const GenerateRequest& request);
+  /// Throws Error{input} for options that are wrong. Called only where inapplicable() says nothing.
+  Generated (*generate)(const GenerateRequest& request);
+};
+
+/// All algorithms, sorted by name.
+const std::vector<Algorithm>& algorithms();
+
+/// Generates with the algorithm that `request.options` names; `options/algorithm` is where unknown and
+/// inapplicable algorithms are reported.
+Generated generate(const GenerateRequest& request);
+
+}  // namespace slackline

@@ -1,0 +1,53 @@
+#include "collectives/segments.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace slackline {
+
+int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time) {
+  highest = std::max<int64_t>(highest, 1);
+  std::map<int64_t, Duration> known;
+  const auto at = [&](int64_t segments) {
+    const auto found = known.find(segments);
+    return found != known.end() ? found->second : known.emplace(segments, time(segments)).first->second;
+  };
+  std::vector<int64_t> ladder;
+  for (int64_t k = 1; k < std::min(granule, highest + 1); ++k) ladder.push_back(k);
+  for (int64_t k = granule; k <= highest; k = std::max(k + granule, k * 3 / 2 / granule * granule))
+    ladder.push_back(k);
+  if (const int64_t last = highest / granule * granule; last >= granule && ladder.back() != last) ladder.push_back(last);
+
+  // Upwards until two rungs in a row are clearly worse than the best so far.
+  size_t best = 0;
+  int worse = 0;
+  for (size_t i = 0; i < ladder.size() && worse < 2; ++i) {
+    const Duration now = at(ladder[i]);
+    if (now < at(ladder[best])) best = i;
+    worse = i > best && now.count() > at(ladder[best]).count() / 100 * 101 ? worse + 1 : 0;
+  }
+  // The valley floor lies between the neighbours of the best rung.
+  int64_t low = ladder[best > 0 ? best - 1 : 0];
+  int64_t high = ladder[std::min(best + 1, ladder.size() - 1)];
+  if (low >= granule) {
+    low /= granule;
+    high /= granule;
+    while (high - low > 2) {
+      const int64_t left = low + (high - low) / 3, right = high - (high - low) / 3;
+      if (at(left * granule) <= at(right * granule))
+        high = right;
+      else
+        low = left;
+    }
+    for (int64_t k = low; k <= high; ++k) at(k * granule);
+  }
+  int64_t winner = ladder[best];
+  for (const auto& [segments, duration] : known)
+    if (duration < known.at(winner)) winner = segments;
+  for (const auto& [segments, duration] : known)
+    if (duration == known.at(winner)) return segments;
+  return winner;
+}
+
+}  // namespace slackline

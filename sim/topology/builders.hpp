@@ -1,0 +1,33 @@
+// Topologies from JSON: named builders with their parameters, each registered in one line.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/json.hpp"
+#include "topology/topology.hpp"
+
+namespace slackline {
+
+/// Makes a topology from the JSON object that names it. `build` sees the whole object, the key `builder`
+/// included, and throws Error{input} for whatever is wrong in it.
+struct TopologyBuilder {
+  std::string_view name;
+  std::string_view summary;
+  Topology (*build)(const JsonCursor& object);
+};
+
+/// All builders, sorted by name.
+const std::vector<TopologyBuilder>& topology_builders();
+
+/// The topology that a scenario's `topology` object or a topology file describes: `{"builder": NAME, ...}` or
+/// `{"file": PATH}`, PATH taken relative to `directory`, then to the working directory.
+Topology build_topology(const JsonCursor& object, const std::filesystem::path& directory);
+
+/// Servers with GPUs on an NVSwitch and one NIC on each rail switch (topologies/README.md).
+Topology build_rail_fabric(const JsonCursor& object);
+/// Vertices and links one by one (topologies/README.md).
+Topology build_explicit(const JsonCursor& object);
+
+}  // namespace slackline
