@@ -26,6 +26,9 @@ struct GenerateRequest {
   /// The scenario's `schedule` object; the key `algorithm` has been dealt with, every other is the
   /// algorithm's, which must reject those that it does not know.
   JsonCursor options;
+  /// Completion time of a schedule on this network with this message and sharing; given by the caller, who has
+  /// a simulator. May be empty, which an algorithm that needs it must say in inapplicable().
+  std::function<Duration(const Schedule&)> simulate;
 };
 
 struct Generated {

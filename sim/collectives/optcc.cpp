@@ -227,12 +227,23 @@ Generated generate_optcc(const GenerateRequest& request) {
 
   Generated result;
   if (segments == 0) {
-    const auto time = [&](int64_t k) {
+    const auto time_of = [&](int64_t k, Bytes size) {
       OneStraggler candidate(request.network, k);
-      const MessageLayout layout(request.size, request.element, candidate.units());
+      const MessageLayout layout(size, request.element, candidate.units());
       ListTiming timing(request.network, layout, candidate.chunks());
       candidate.emit(timing);
-      return timing.completion() - TimePoint();
+      return timing.completion().count();
+    };
+    // Once the pipeline is full every group of four segments adds the same time, so that long pipelines need
+    // not be timed whole: two short ones with sections of the same size tell.
+    const auto time = [&](int64_t k) {
+      constexpr int64_t base = 8, group = 4;
+      if (k <= base + group) return Duration(time_of(k, request.size));
+      const auto part = [&](int64_t segments) {
+        return time_of(segments, Bytes(static_cast<int64_t>(static_cast<__int128>(request.size.count()) * segments / k)));
+      };
+      const int64_t start = part(base);
+      return Duration(start + (part(base + group) - start) * (k - base) / group);
     };
     // Sections of less than an element would be empty.
     const int64_t elements = (request.size.count() + request.element.count() - 1) / request.element.count();

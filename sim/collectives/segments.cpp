@@ -15,7 +15,7 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
   };
   std::vector<int64_t> ladder;
   for (int64_t k = 1; k < std::min(granule, highest + 1); ++k) ladder.push_back(k);
-  for (int64_t k = granule; k <= highest; k = std::max(k + granule, k * 3 / 2 / granule * granule))
+  for (int64_t k = granule; k <= highest; k *= 2)
     ladder.push_back(k);
   if (const int64_t last = highest / granule * granule; last >= granule && ladder.back() != last) ladder.push_back(last);
 
@@ -27,18 +27,18 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
     if (now < at(ladder[best])) best = i;
     worse = i > best && now.count() > at(ladder[best]).count() / 100 * 101 ? worse + 1 : 0;
   }
-  // The valley floor lies between the neighbours of the best rung.
+  // The valley floor lies between the neighbours of the best rung: golden section among the multiples.
   int64_t low = ladder[best > 0 ? best - 1 : 0];
   int64_t high = ladder[std::min(best + 1, ladder.size() - 1)];
   if (low >= granule) {
     low /= granule;
     high /= granule;
-    while (high - low > 2) {
-      const int64_t left = low + (high - low) / 3, right = high - (high - low) / 3;
-      if (at(left * granule) <= at(right * granule))
-        high = right;
+    while (high - low > 3) {
+      const int64_t step = (high - low) * 382 / 1000;
+      if (at((low + step) * granule) <= at((high - step) * granule))
+        high -= step;
       else
-        low = left;
+        low += step;
     }
     for (int64_t k = low; k <= high; ++k) at(k * granule);
   }
