@@ -13,9 +13,6 @@
 
 namespace slackline {
 
-/// How ports are shared; see the timing model in sim/fabric/doc/fabric.md.
-enum class Sharing : uint8_t { fair, exclusive };
-
 /// What a schedule is wanted for.
 struct GenerateRequest {
   const Network& network;

@@ -15,6 +15,9 @@
 
 namespace slackline {
 
+/// How transfers that use one link at the same time share it: max-min fair, or one after the other.
+enum class Sharing : uint8_t { fair, exclusive };
+
 /// A vertex of a Network; the first `ranks()` vertices are the ranks.
 struct NetworkVertex {
   std::string name;
