@@ -86,6 +86,8 @@ class TransferSink {
   virtual ~TransferSink() = default;
   /// The transfer's index is the number of calls before this one.
   virtual void add(const Transfer& transfer) = 0;
+  /// Sinks themselves hold nothing; without this, no class derived from one could default its comparison.
+  bool operator==(const TransferSink&) const = default;
 };
 
 /// A schedule. On one channel a rank's sends go out in list order, one at a time, and its receives come in in
