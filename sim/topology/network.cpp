@@ -44,6 +44,12 @@ Network::Network(std::vector<NetworkVertex> vertices, int ranks, std::vector<Net
     if (members != ranks_per_server_) ranks_per_server_ = 0;
 }
 
+Network Network::clone() const {
+  Network copy(vertices_, ranks_, links_, message_overhead_);
+  copy.slowdowns_ = slowdowns_;
+  return copy;
+}
+
 std::vector<int> Network::stragglers() const {
   std::vector<int> result;
   for (int rank = 0; rank < ranks_; ++rank)

@@ -46,6 +46,9 @@ class Network {
   Network(std::vector<NetworkVertex> vertices, int ranks, std::vector<NetworkLink> links,
           Duration message_overhead);
 
+  /// A copy with an empty cache of routes.
+  Network clone() const;
+
   int ranks() const { return ranks_; }
   /// Servers that have at least one rank.
   int servers() const { return servers_; }

@@ -1,0 +1,267 @@
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace slackline {
+
+namespace {
+
+// Picoseconds as microseconds, exactly.
+std::string microseconds(Duration time) {
+  return fmt::format("{}.{:06}", time.count() / 1'000'000, time.count() % 1'000'000);
+}
+
+std::string optional_microseconds(const std::optional<Duration>& time) { return time ? microseconds(*time) : ""; }
+
+std::string optional_number(const std::optional<double>& number) { return number ? fmt::format("{:.9g}", *number) : ""; }
+
+std::string slowdown_list(const RunResult& result) {
+  std::string text;
+  for (const auto& [rank, l] : result.slowdowns) text += fmt::format("{}{}:{}", text.empty() ? "" : ";", rank, l.to_string());
+  return text;
+}
+
+std::string_view sharing_name(Sharing sharing) { return sharing == Sharing::fair ? "fair" : "exclusive"; }
+
+std::string join_csv(const std::vector<std::string>& fields) {
+  std::string row;
+  for (size_t i = 0; i < fields.size(); ++i) row += (i ? "," : "") + csv_field(fields[i]);
+  return row;
+}
+
+// In the order of csv_header().
+std::vector<std::pair<std::string, std::string>> fields_of(const RunResult& result, const std::string& status) {
+  const bool bounded = !result.bounds.empty();
+  return {{"scenario", result.scenario},
+          {"collective", std::string(to_string(result.collective.type))},
+          {"algorithm", result.algorithm},
+          {"ranks", std::to_string(result.collective.ranks)},
+          {"servers", std::to_string(result.servers)},
+          {"gpus_per_server", result.gpus_per_server ? std::to_string(result.gpus_per_server) : ""},
+          {"bytes", std::to_string(result.size.count())},
+          {"segments", std::to_string(result.segments)},
+          {"slowdowns", slowdown_list(result)},
+          {"network", result.model},
+          {"sharing", std::string(sharing_name(result.sharing))},
+          {"time_us", optional_microseconds(result.time)},
+          {"algbw_GBps", result.time ? fmt::format("{:.9g}", result.algbw_bytes_per_second() * 1e-9) : ""},
+          {"busbw_GBps", result.time ? fmt::format("{:.9g}", result.busbw_bytes_per_second() * 1e-9) : ""},
+          {"bound_us", bounded ? microseconds(result.bounds.front().time) : ""},
+          {"bound", bounded ? result.bounds.front().name : ""},
+          {"slack", optional_number(result.slack())},
+          {"fault_free_us", optional_microseconds(result.fault_free)},
+          {"overhead", optional_number(result.overhead())},
+          {"transfers", std::to_string(result.transfers)},
+          {"events", std::to_string(result.events)},
+          {"status", status}};
+}
+
+std::string percent(double fraction) { return fmt::format("{:.2f} %", fraction * 100); }
+
+std::string wrap(const std::string& text, size_t indent, size_t width) {
+  std::string result;
+  size_t column = indent;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    size_t end = text.find(' ', begin);
+    if (end == std::string::npos) end = text.size();
+    const size_t length = end - begin;
+    if (column > indent && column + 1 + length > width) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += text.substr(begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return result;
+}
+
+constexpr size_t label_width = 17;
+constexpr size_t line_width = 100;
+
+std::string line(const std::string& label, const std::string& text) {
+  return fmt::format("  {:<{}}{}\n", label, label_width, wrap(text, label_width + 2, line_width));
+}
+
+}  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c == '\n' || c == '\r' ? ' ' : c;  // a row stays one line
+  }
+  return quoted + "\"";
+}
+
+const std::string& csv_header() {
+  static const std::string header = [] {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : fields_of({}, "")) names.push_back(name);
+    return join_csv(names);
+  }();
+  return header;
+}
+
+std::string csv_row(const RunResult& result, const std::string& status) {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : fields_of(result, status)) values.push_back(value);
+  return join_csv(values);
+}
+
+std::string csv_failure_row(const std::string& scenario, const std::string& status) {
+  std::vector<std::string> values(fields_of({}, "").size());
+  values.front() = scenario;
+  values.back() = status;
+  return join_csv(values);
+}
+
+std::string status_of(const RunResult& result) {
+  for (const Finding& finding : result.findings)
+    if (finding.severity == Severity::error) return "invalid: " + std::string(finding.rule) + ": " + finding.message;
+  return "ok";
+}
+
+std::string show_time(Duration time) {
+  struct Scale {
+    double picoseconds;
+    const char* unit;
+  };
+  static constexpr std::array<Scale, 4> scales = {Scale{1e12, "s"}, {1e9, "ms"}, {1e6, "us"}, {1e3, "ns"}};
+  const double count = static_cast<double>(time.count());
+  for (const Scale& scale : scales) {
+    if (count < scale.picoseconds) continue;
+    const double value = count / scale.picoseconds;
+    const int decimals = value >= 100 ? 2 : value >= 10 ? 3 : 4;
+    return fmt::format("{:.{}f} {}", value, decimals, scale.unit);
+  }
+  return fmt::format("{} ps", time.count());
+}
+
+std::string result_table(const RunResult& result) {
+  const Collective& collective = result.collective;
+  std::string text = fmt::format("{}: {} of {} on {} ranks", result.scenario, to_string(collective.type),
+                                 to_string(result.size), collective.ranks);
+  if (has_root(collective.type)) text += fmt::format(", root {}", collective.root);
+  text += "\n";
+  std::string layout = result.gpus_per_server ? fmt::format("{} of its GPUs a server in the group", result.gpus_per_server)
+                                              : "servers with different numbers of ranks";
+  text += line("network", fmt::format("{}; {} ({} model, {} sharing)", result.topology, layout, result.model,
+                                      sharing_name(result.sharing)));
+  for (size_t i = 0; i < result.failures.size(); ++i) text += line(i ? "" : "broken", result.failures[i]);
+  if (result.failures.empty()) text += line("broken", "nothing");
+  if (!result.slowdowns.empty()) {
+    std::string slow;
+    const size_t shown = std::min<size_t>(result.slowdowns.size(), 8);
+    for (size_t i = 0; i < shown; ++i)
+      slow += fmt::format("{}rank {} by {}", i ? ", " : "", result.slowdowns[i].first, result.slowdowns[i].second.to_string());
+    if (shown < result.slowdowns.size()) slow += fmt::format(" and {} more", result.slowdowns.size() - shown);
+    text += line("slower", slow);
+  }
+  text += line("algorithm", fmt::format("{}, {} segment{}, {} transfers", result.algorithm, result.segments,
+                                        result.segments == 1 ? "" : "s", result.transfers));
+  for (const std::string& note : result.notes) text += line("", note);
+  if (!result.valid()) {
+    text += line("schedule", "INVALID, not played:");
+    text += findings_text(result.findings);
+    return text;
+  }
+  text += line("schedule", "proven right");
+  if (result.time)
+    text += line("time", fmt::format("{}   algbw {:.2f} GB/s   busbw {:.2f} GB/s", show_time(*result.time),
+                                     result.algbw_bytes_per_second() * 1e-9, result.busbw_bytes_per_second() * 1e-9));
+  if (!result.bounds.empty()) {
+    const Bound& bound = result.bounds.front();
+    text += line("lower bound", fmt::format("{} ({}): {}", show_time(bound.time), bound.name, bound.certificate));
+    if (const auto slack = result.slack()) text += line("slack", percent(*slack) + " above the bound");
+  }
+  if (result.fault_free) {
+    text += line("fault-free ring", show_time(*result.fault_free));
+    if (const auto overhead = result.overhead()) text += line("overhead", percent(*overhead) + " over the fault-free ring");
+  }
+  return text;
+}
+
+Json result_json(const RunResult& result) {
+  Json json = Json::object();
+  for (const auto& [name, value] : fields_of(result, status_of(result))) {
+    // Numbers as numbers, but for those that a double would round.
+    static constexpr std::array<std::string_view, 8> words = {"scenario", "collective", "algorithm", "slowdowns",
+                                                              "network", "sharing", "bound", "status"};
+    if (std::find(words.begin(), words.end(), name) != words.end())
+      json[name] = value;
+    else if (value.empty())
+      json[name] = nullptr;
+    else
+      json[name] = Json::parse(value);
+  }
+  json["topology"] = result.topology;
+  json["failures"] = result.failures;
+  json["notes"] = result.notes;
+  json["bounds"] = bounds_json(result.bounds);
+  json["findings"] = findings_json(result.findings);
+  return json;
+}
+
+std::string bounds_table(const std::vector<Bound>& bounds) {
+  size_t width = 0;
+  for (const Bound& bound : bounds) width = std::max(width, bound.name.size());
+  std::string text;
+  for (const Bound& bound : bounds) {
+    std::string detail = bound.certificate + " [" + bound.source + "]";
+    text += fmt::format("{:>12}  {:<{}}  {}\n", show_time(bound.time), bound.name, width, wrap(detail, 16 + width, line_width));
+  }
+  return text;
+}
+
+Json bounds_json(const std::vector<Bound>& bounds) {
+  Json list = Json::array();
+  for (const Bound& bound : bounds) {
+    Json entry = {{"name", bound.name},
+                  {"time_us", Json::parse(microseconds(bound.time))},
+                  {"certificate", bound.certificate},
+                  {"source", bound.source},
+                  {"amount_bytes", bound.amount.count()},
+                  {"capacity_bps", bound.capacity.count()},
+                  {"parts", bound.parts}};
+    if (bound.rate_in_links) entry["rate_in_links"] = bound.rate_in_links->to_string();
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::string findings_text(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += fmt::format("{}{}{}: {}: {}\n", finding.where, finding.where.empty() ? "" : ": ", to_string(finding.severity),
+                        finding.rule, finding.message);
+    for (const std::string& step : finding.witness) text += "    " + step + "\n";
+  }
+  return text;
+}
+
+Json findings_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    Json entry = {{"rule", finding.rule},
+                  {"severity", to_string(finding.severity)},
+                  {"message", finding.message},
+                  {"where", finding.where},
+                  {"witness", finding.witness}};
+    if (finding.transfer >= 0) entry["transfer"] = finding.transfer;
+    if (finding.rank >= 0) entry["rank"] = finding.rank;
+    if (finding.chunk >= 0) entry["chunk"] = finding.chunk;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace slackline

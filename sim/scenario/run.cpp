@@ -1,0 +1,164 @@
+#include "scenario/run.hpp"
+
+#include <algorithm>
+
+#include "fabric/simulate.hpp"
+#include "schedule/list_timing.hpp"
+#include "schedule/schedule_io.hpp"
+
+namespace slackline {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+double busbw_factor(const Collective& collective) {
+  const double ranks = collective.ranks;
+  switch (collective.type) {
+    case CollectiveType::allreduce: return 2 * (ranks - 1) / ranks;
+    case CollectiveType::broadcast:
+    case CollectiveType::reduce: return 1;
+    default: return (ranks - 1) / ranks;
+  }
+}
+
+// Whether no two transfers of a ring ever meet on a link, so that ListTiming is exact: every rank has one way
+// out and one way in.
+bool is_star(const Network& network) {
+  for (int rank = 0; rank < network.ranks(); ++rank)
+    if (network.out_links(rank).size() != 1 || network.in_links(rank).size() != 1) return false;
+  return true;
+}
+
+std::optional<Duration> ring_time(const Scenario& scenario, const Network& network) {
+  const Json options = {{"algorithm", "ring"}};
+  const GenerateRequest request{network,          scenario.collective, scenario.size, scenario.element,
+                                scenario.sharing, JsonCursor(options, "fault-free ring"), {}};
+  const auto ring = std::find_if(algorithms().begin(), algorithms().end(),
+                                 [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
+  if (ring->inapplicable(request)) return std::nullopt;
+  const Generated generated = ring->generate(request);
+  const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
+  if (!is_star(network)) return simulate(network, generated.schedule, layout, {scenario.sharing, false}).time;
+  ListTiming timing(network, layout, generated.schedule.chunks());
+  for (size_t i = 0; i < generated.schedule.size(); ++i) timing.add(generated.schedule.transfer(i));
+  return timing.completion() - TimePoint();
+}
+
+std::string describe_topology(const Scenario& scenario) {
+  const Topology& topology = scenario.topology;
+  size_t gpus = 0, nics = 0;
+  for (const TopologyServer& server : topology.servers) {
+    gpus += server.gpus.size();
+    nics += server.nics.size();
+  }
+  const auto count = [](size_t n, const std::string& word) { return std::to_string(n) + " " + word + (n == 1 ? "" : "s"); };
+  std::string text = topology.name + ": " + count(topology.servers.size(), "server") + ", " + count(gpus, "GPU") + ", " + count(nics, "NIC");
+  const Network& network = scenario.healthy;
+  Bandwidth fastest;
+  for (const NetworkLink& link : network.links())
+    if (link.kind == LinkKind::network) fastest = std::max(fastest, link.capacity);
+  if (fastest.count() > 0) text += "; " + to_string(fastest) + " of NIC a rank each way";
+  return text;
+}
+
+std::vector<std::string> describe_failures(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  for (const Failure& failure : scenario.failures) {
+    std::string text = "server " + std::to_string(failure.server) + ": ";
+    const size_t nics = scenario.topology.servers[static_cast<size_t>(failure.server)].nics.size();
+    const size_t dead = static_cast<size_t>(failure.nic_count) + failure.nic_indices.size();
+    if (dead > 0 || failure.slowdown == Fraction(1)) text += std::to_string(dead) + " of " + std::to_string(nics) + " NICs dead";
+    if (dead > 0 && failure.slowdown > Fraction(1)) text += ", ";
+    if (failure.slowdown > Fraction(1)) text += "NICs slower by " + failure.slowdown.to_string();
+    lines.push_back(text);
+  }
+  return lines;
+}
+
+}  // namespace
+
+double RunResult::algbw_bytes_per_second() const {
+  return time && time->count() > 0 ? static_cast<double>(size.count()) / (static_cast<double>(time->count()) * 1e-12) : 0;
+}
+
+double RunResult::busbw_bytes_per_second() const { return algbw_bytes_per_second() * busbw_factor(collective); }
+
+std::optional<double> RunResult::slack() const {
+  if (!time || bounds.empty() || bounds.front().time.count() <= 0) return std::nullopt;
+  return static_cast<double>(time->count()) / static_cast<double>(bounds.front().time.count()) - 1;
+}
+
+std::optional<double> RunResult::overhead() const {
+  if (!time || !fault_free || fault_free->count() <= 0) return std::nullopt;
+  return static_cast<double>(time->count()) / static_cast<double>(fault_free->count()) - 1;
+}
+
+std::vector<Bound> scenario_bounds(const Scenario& scenario) {
+  return lower_bounds({scenario.network, scenario.collective, scenario.size, scenario.element});
+}
+
+Generated make_schedule(const ScenarioDocument& document, const Scenario& scenario) {
+  const JsonCursor options = JsonCursor(document.json, document.file).at("schedule");
+  if (const auto file = options.find("file")) {
+    options.expect_object({"file"});
+    fs::path path = document.directory / file->string();
+    if (!fs::exists(path) && fs::exists(file->string())) path = file->string();
+    if (!fs::exists(path)) file->fail("there is no file \"" + path.string() + "\"");
+    Generated result;
+    result.schedule = read_schedule(path);
+    const Collective& has = result.schedule.collective();
+    if (has.type != scenario.collective.type)
+      file->fail("the schedule is for " + std::string(to_string(has.type)) + ", not " + std::string(to_string(scenario.collective.type)));
+    if (has.ranks != scenario.network.ranks())
+      file->fail("the schedule is for " + std::to_string(has.ranks) + " ranks, and the scenario has " + std::to_string(scenario.network.ranks()));
+    if (has_root(has.type) && has.root != scenario.collective.root)
+      file->fail("the schedule's root is rank " + std::to_string(has.root) + ", the scenario's is rank " + std::to_string(scenario.collective.root));
+    return result;
+  }
+  if (!options.has("algorithm")) options.fail("needs \"algorithm\" or \"file\"");
+  const auto time = [&](const Schedule& schedule) {
+    const MessageLayout layout(scenario.size, scenario.element, schedule.units());
+    return simulate(scenario.network, schedule, layout, {scenario.sharing, false}).time;
+  };
+  return generate({scenario.network, scenario.collective, scenario.size, scenario.element, scenario.sharing, options, time});
+}
+
+RunResult run_scenario(const ScenarioDocument& document) {
+  const Scenario scenario = parse_scenario(document);
+  RunResult result;
+  result.scenario = scenario.name;
+  result.collective = scenario.collective;
+  result.servers = scenario.network.servers();
+  result.gpus_per_server = scenario.network.ranks_per_server();
+  result.size = scenario.size;
+  result.model = scenario.model;
+  result.sharing = scenario.sharing;
+  for (const int rank : scenario.network.stragglers()) result.slowdowns.emplace_back(rank, scenario.network.slowdown(rank));
+  result.topology = describe_topology(scenario);
+  result.failures = describe_failures(scenario);
+
+  const Generated generated = make_schedule(document, scenario);
+  const Json& options = document.json.at("schedule");
+  result.algorithm = options.contains("file") ? fs::path(options.at("file").get<std::string>()).filename().string()
+                                              : options.at("algorithm").get<std::string>();
+  result.segments = generated.segments;
+  result.notes = generated.notes;
+  result.transfers = generated.schedule.size();
+  result.bounds = scenario_bounds(scenario);
+  result.findings = validate(generated.schedule);
+  if (!result.valid()) return result;
+
+  const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
+  const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {scenario.sharing, false});
+  result.time = played.time;
+  result.events = played.events;
+  // The ring on a sound network is its own standard.
+  if (result.algorithm == "ring" && scenario.failures.empty())
+    result.fault_free = result.time;
+  else
+    result.fault_free = ring_time(scenario, scenario.healthy);
+  return result;
+}
+
+}  // namespace slackline
