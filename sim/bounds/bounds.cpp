@@ -114,9 +114,11 @@ Bound load_bound(const BoundRequest& request, std::string name, const Load& load
     try {
       bound.rate_in_links = Fraction(request.size.count(), bound.amount.count()) *
                             Fraction(bound.capacity.count(), link.count());
-      bound.certificate += ": algbw is at most " + bound.rate_in_links->to_string() + " links' worth";
+      // Parts rounded to elements make fractions that tell a reader nothing.
+      if (bound.rate_in_links->denominator() < 10'000)
+        bound.certificate += ": algbw is at most " + bound.rate_in_links->to_string() + " links' worth";
     } catch (const Error&) {
-      // Uneven parts can make a fraction that 64 bits do not hold; the bound does without it.
+      bound.rate_in_links.reset();  // nor do those that 64 bits do not hold
     }
   }
   return bound;

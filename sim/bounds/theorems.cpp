@@ -48,7 +48,7 @@ std::optional<ServerStar> server_star(const Network& network) {
 void add_theorems(const BoundRequest& request, std::vector<Bound>& bounds) {
   const Network& network = request.network;
   const int g = network.ranks_per_server();
-  if (request.collective.type != CollectiveType::allreduce || g == 0) return;
+  if (request.collective.type != CollectiveType::allreduce || request.size == Bytes(0) || g == 0) return;
   const std::optional<ServerStar> star = server_star(network);
   if (!star) return;
 

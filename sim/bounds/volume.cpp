@@ -10,8 +10,8 @@ namespace slackline {
 
 namespace {
 
-constexpr int exact_ranks = 128;      // for strength: as many maximum flows a step
-constexpr int exhaustive_ranks = 8;   // 4140 partitions
+constexpr int exact_ranks = 400;            // for strength: as many maximum flows a step
+constexpr int exhaustive_ranks = 8;         // 4140 partitions
 constexpr size_t split_limit = 10'000'000;  // links times servers, for splitting each server
 
 // Which side of a switch a cut counts. A transfer between parts that passes switches leaves its part at the first
@@ -176,7 +176,7 @@ void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds) {
         }
       }
       if (chosen >= 0)
-        partitions.add(bounds, "server ranks volume",
+        partitions.add(bounds, "split server volume",
                        "the ranks of server " + std::to_string(chosen) + " and all others together", most_parts,
                        static_cast<int>(*std::max_element(most_parts.begin(), most_parts.end())) + 1);
     }

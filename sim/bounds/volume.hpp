@@ -12,7 +12,7 @@ namespace slackline {
 /// with parts for ranks; over all partitions it is N over the strength of the graph (Tutte; Nash-Williams).
 ///
 /// Tried are the ranks, the servers, the rails (equal places in the servers), each server's ranks against all
-/// the rest; and all partitions, where every vertex is a rank or there are at most 8 ranks.
+/// the rest; and all partitions, where every vertex is a rank and there are at most 400, or at most 8 ranks.
 void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds);
 
 /// A capacity (b/s) that every transfer between different parts uses some of: the links between the parts, each
