@@ -336,7 +336,7 @@ class GroupOrder {
   void clear() {
     members_.clear();
     before_.clear();
-    chains_.clear();
+    forest_.clear();
     rows_ = 0;
     ++stamp_;
   }
@@ -356,11 +356,6 @@ class GroupOrder {
     uint32_t before_begin;  // into before_: first its dependencies, then its receive queue's last
     uint16_t dependencies;
     uint16_t channel;
-    uint32_t chain;
-  };
-  // Members that are ordered, one after the other; the first of them may follow a member of another chain.
-  struct Chain {
-    uint32_t follows, last;
   };
   struct LastReceive {
     uint32_t stamp = 0, member = 0;
@@ -370,14 +365,13 @@ class GroupOrder {
   uint32_t before_end(uint32_t member) const {
     return member + 1 < members_.size() ? members_[member + 1].before_begin : static_cast<uint32_t>(before_.size());
   }
-  bool chained(uint32_t earlier, uint32_t later) const;
   bool reached(uint32_t earlier, uint32_t later);
   void extend_rows(uint32_t end);
 
   const Schedule& schedule_;
   std::vector<Member> members_;
   std::vector<uint32_t> before_;
-  std::vector<Chain> chains_;
+  ChainForest forest_;
   uint32_t stamp_ = 0;
   std::vector<LastReceive> last_receive_;  // by rank
   // Row m has a bit for every member that has ended both phases before member m begins phase B.
@@ -395,7 +389,7 @@ uint32_t GroupOrder::find(uint32_t transfer, uint32_t end) const {
 
 uint32_t GroupOrder::add(const Move& move, uint32_t hint, uint32_t other_hint) {
   const uint32_t self = size();
-  Member member{move.transfer, move.dst, static_cast<uint32_t>(before_.size()), 0, move.channel, 0};
+  Member member{move.transfer, move.dst, static_cast<uint32_t>(before_.size()), 0, move.channel};
   const auto add_dependency = [&](uint32_t d) {
     uint32_t known = none;
     if (hint != none && members_[hint].transfer == d)
@@ -419,25 +413,9 @@ uint32_t GroupOrder::add(const Move& move, uint32_t hint, uint32_t other_hint) {
   uint32_t latest = none;
   for (size_t i = member.before_begin; i < before_.size(); ++i)
     if (latest == none || before_[i] > latest) latest = before_[i];
-  if (latest != none && chains_[members_[latest].chain].last == latest) {
-    member.chain = members_[latest].chain;
-    chains_[member.chain].last = self;
-  } else {
-    member.chain = static_cast<uint32_t>(chains_.size());
-    chains_.push_back({latest, self});
-  }
+  forest_.add(latest);
   members_.push_back(member);
   return self;
-}
-
-// Is `earlier` among those that `later` follows by its chains, or `later` itself?
-bool GroupOrder::chained(uint32_t earlier, uint32_t later) const {
-  constexpr int patience = 16;
-  for (int i = 0; i < patience && later != none && earlier <= later; ++i) {
-    if (members_[earlier].chain == members_[later].chain) return true;
-    later = chains_[members_[later].chain].follows;
-  }
-  return false;
 }
 
 bool GroupOrder::reached(uint32_t earlier, uint32_t later) {
@@ -477,7 +455,7 @@ bool GroupOrder::proves(Conflict conflict, uint32_t earlier, uint32_t later) {
   for (uint32_t i = begin; i < end; ++i)
     if (before_[i] == earlier) return true;
   for (uint32_t i = begin; i < end; ++i)
-    if (chained(earlier, before_[i])) return true;
+    if (forest_.reaches(earlier, before_[i])) return true;
   if (later >= most_members) return false;
   for (uint32_t i = begin; i < end; ++i)
     if (reached(earlier, before_[i])) return true;
@@ -498,10 +476,8 @@ class GroupChecks {
         order_(schedule) {}
 
   void run(uint32_t group, std::span<const Move> moves);
-
-  // Conflicts whose order the group alone does not tell.
-  std::vector<OrderQuery> take_queries() { return std::exchange(queries_, {}); }
-  size_t queries() const { return queries_.size(); }
+  // To be called after the last group.
+  void find_races();
 
  private:
   static constexpr uint32_t unknown = UINT32_MAX;  // as a count: what an undefined read has led to, not looked at
@@ -520,6 +496,7 @@ class GroupChecks {
   Sum initial(uint32_t rank, uint32_t piece) const;
   void execute(const Move& move, uint32_t member);
   void require(Conflict conflict, uint32_t earlier, uint32_t later);
+  void report_race(const OrderQuery& query);
   void report_undefined(const Move& move, bool source);
   void check_results();
   void report_wrong(uint32_t rank, uint32_t piece, const Content& wanted);
@@ -532,7 +509,9 @@ class GroupChecks {
   const size_t max_findings_;
   std::vector<Finding>& findings_;
   GroupOrder order_;
+  // Conflicts whose order the group alone does not tell, and the transfers from the first to the last of them.
   std::vector<OrderQuery> queries_;
+  uint32_t first_asked_ = none, last_asked_ = 0;
 
   // Of the group at hand.
   std::span<const uint32_t> members_;  // pieces
@@ -592,6 +571,7 @@ void GroupChecks::run(uint32_t group, std::span<const Move> moves) {
       member = order_.add(move, source.writer, destination.writer);
     }
     execute(move, member);
+    if (full()) return;
   }
   check_results();
 }
@@ -624,7 +604,52 @@ void GroupChecks::execute(const Move& move, uint32_t member) {
 void GroupChecks::require(Conflict conflict, uint32_t earlier, uint32_t later) {
   if (order_.proves(conflict, earlier, later)) return;
   const OrderQuery query{order_.transfer(earlier), order_.transfer(later), conflict};
-  if (queries_.empty() || queries_.back() != query) queries_.push_back(query);
+  if (!queries_.empty() && queries_.back() == query) return;
+  queries_.push_back(query);
+  first_asked_ = std::min(first_asked_, query.earlier);
+  last_asked_ = std::max(last_asked_, query.later);
+  // Answers take time in proportion to the transfers asked about. So ask about many at a time, but no more than that:
+  // where there are races the first few show it.
+  constexpr size_t few = size_t{1} << 16, many = size_t{1} << 23;
+  if (queries_.size() % few == 0 && (queries_.size() >= many || queries_.size() >= (last_asked_ - first_asked_) / 4))
+    find_races();
+}
+
+void GroupChecks::find_races() {
+  for (const OrderQuery& query : unordered_pairs(schedule_, std::move(queries_), max_findings_)) report_race(query);
+  queries_.clear();
+  first_asked_ = none;
+  last_asked_ = 0;
+}
+
+void GroupChecks::report_race(const OrderQuery& query) {
+  const Transfer later = schedule_.transfer(query.later);
+  const bool reads = query.conflict == Conflict::write_read;
+  const uint32_t rank = reads ? later.src : later.dst;
+  const uint32_t chunk = reads ? later.src_chunk : later.dst_chunk;
+  const std::string place = fmt::format("{} of rank {}", name_chunk(schedule_, chunk), rank);
+  Finding finding;
+  finding.rule = "race";
+  switch (query.conflict) {
+    case Conflict::write_read:
+      finding.message = fmt::format("transfer {} may read {} before transfer {} has written it", query.later, place,
+                                    query.earlier);
+      break;
+    case Conflict::read_write:
+      finding.message = fmt::format("transfer {} may write {} before transfer {} has read it", query.later, place,
+                                    query.earlier);
+      break;
+    case Conflict::write_write:
+      finding.message = fmt::format("transfers {} and {} may write {} at the same time or in either order",
+                                    query.earlier, query.later, place);
+      break;
+  }
+  finding.where = name_transfer(query.later);
+  finding.witness = {describe(schedule_, query.earlier), describe(schedule_, query.later)};
+  finding.transfer = query.later;
+  finding.rank = static_cast<int>(rank);
+  finding.chunk = chunk;
+  findings_.push_back(std::move(finding));
 }
 
 void GroupChecks::report_undefined(const Move& move, bool source) {
@@ -844,7 +869,6 @@ class Validation {
 
   void count_moves();
   void sort_moves(uint32_t first_group, uint32_t end_group);
-  void find_races();
 
   const Schedule& schedule_;
   const Pieces& pieces_;
@@ -912,7 +936,6 @@ void Validation::sort_moves(uint32_t first_group, uint32_t end_group) {
 
 void Validation::run() {
   constexpr uint64_t batch_moves = uint64_t{1} << 22;
-  constexpr size_t batch_queries = size_t{1} << 23;
   count_moves();
   const auto groups = static_cast<uint32_t>(pieces_.groups());
   for (uint32_t first = 0; first < groups && findings_.size() < max_findings_;) {
@@ -923,43 +946,10 @@ void Validation::run() {
     for (uint32_t g = first; g < end && findings_.size() < max_findings_; ++g) {
       const size_t begin = move_begin_[g - first];
       checks_.run(g, {moves_.data() + begin, move_begin_[g - first + 1] - begin});
-      if (checks_.queries() >= batch_queries) find_races();
     }
     first = end;
   }
-  find_races();
-}
-
-void Validation::find_races() {
-  for (const OrderQuery& query : unordered_pairs(schedule_, checks_.take_queries(), max_findings_)) {
-    const Transfer later = schedule_.transfer(query.later);
-    const bool reads = query.conflict == Conflict::write_read;
-    const uint32_t rank = reads ? later.src : later.dst;
-    const uint32_t chunk = reads ? later.src_chunk : later.dst_chunk;
-    const std::string place = fmt::format("{} of rank {}", name_chunk(schedule_, chunk), rank);
-    Finding finding;
-    finding.rule = "race";
-    switch (query.conflict) {
-      case Conflict::write_read:
-        finding.message = fmt::format("transfer {} may read {} before transfer {} has written it", query.later, place,
-                                      query.earlier);
-        break;
-      case Conflict::read_write:
-        finding.message = fmt::format("transfer {} may write {} before transfer {} has read it", query.later, place,
-                                      query.earlier);
-        break;
-      case Conflict::write_write:
-        finding.message = fmt::format("transfers {} and {} may write {} at the same time or in either order",
-                                      query.earlier, query.later, place);
-        break;
-    }
-    finding.where = name_transfer(query.later);
-    finding.witness = {describe(schedule_, query.earlier), describe(schedule_, query.later)};
-    finding.transfer = query.later;
-    finding.rank = static_cast<int>(rank);
-    finding.chunk = chunk;
-    findings_.push_back(std::move(finding));
-  }
+  checks_.find_races();
 }
 
 // The most fundamental first.
