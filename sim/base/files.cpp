@@ -34,9 +34,11 @@ std::string read_file(const fs::path& path, uint64_t limit) {
 }
 
 FileContents::FileContents(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status;
-  if (file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+  // Asked before opening: a pipe's writer would notice that it was opened and closed again.
+  const bool ordinary = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  const int file = ordinary ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+  if (file >= 0 && ::fstat(file, &status) == 0 && status.st_size > 0) {
     const auto size = static_cast<size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
     if (address != MAP_FAILED) {

@@ -40,10 +40,10 @@ class JsonReader {
     if (here_ != end_) {
       const auto c = static_cast<uint8_t>(*here_);
       constexpr const char* digits = "0123456789abcdef";
-      found = c > ' ' && c < 0x7f ? std::string("'") + *here_ + "'"
-                                  : std::string("byte 0x") + digits[c >> 4] + digits[c & 15];
+      found = c > ' ' && c < 0x7f ? std::string("'") + *here_ + "' comes"
+                                  : std::string("byte 0x") + digits[c >> 4] + digits[c & 15] + " comes";
     }
-    fail(expected + " is expected, but " + found + " comes");
+    fail(expected + " is expected, but " + found);
   }
   void skip_space() {
     while (here_ != end_ && (*here_ == ' ' || *here_ == '\n' || *here_ == '\r' || *here_ == '\t')) ++here_;
