@@ -25,6 +25,31 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  constexpr size_t limit = 2000;
+  if (text.size() > limit) {
+    size_t end = limit - 3;
+    while (end > 0 && (text[end] & 0xc0) == 0x80) --end;  // not within a UTF-8 character
+    text = text.substr(0, end) + "...";
+  }
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+std::string escape_pointer(std::string_view key) {
+  std::string text;
+  for (const char c : key) {
+    if (c == '~')
+      text += "~0";
+    else if (c == '/')
+      text += "~1";
+    else
+      text += c;
+  }
+  return text;
+}
+
 std::string nearest_name(std::string_view word, std::span<const std::string_view> known) {
   if (word.size() > 200) return {};
   std::string_view best;

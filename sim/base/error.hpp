@@ -18,15 +18,19 @@ enum class ErrorKind {
   device,    ///< a device that was asked for is absent or failed (exit code 3)
 };
 
+/// `text` as one line of bearable length: control characters, which text quoted from a bad file can hold, become '?',
+/// and what exceeds 2000 bytes becomes "...".
+std::string one_line(std::string text);
+
 /// Carries one line of text: `where: message`. `where` is `file`, `file:line`, or `file: /json/pointer`;
-/// it may be empty.
+/// it may be empty. Both are passed through one_line().
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, const std::string& where = {})
-      : std::runtime_error(where.empty() ? message : where + ": " + message),
+      : std::runtime_error(where.empty() ? one_line(message) : one_line(where) + ": " + one_line(message)),
         kind_(kind),
-        message_(message),
-        where_(where) {}
+        message_(one_line(message)),
+        where_(one_line(where)) {}
 
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
@@ -42,6 +46,9 @@ class Error : public std::runtime_error {
   std::string message_;
   std::string where_;
 };
+
+/// `key` as a part of a JSON pointer (RFC 6901).
+std::string escape_pointer(std::string_view key);
 
 /// The entry of `known` nearest to `word` by edit distance, or "" when none is near enough to be a
 /// plausible slip (more than a third of the longer word, plus one).

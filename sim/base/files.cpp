@@ -1,5 +1,8 @@
 #include "base/files.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +31,29 @@ std::string read_file(const fs::path& path, uint64_t limit) {
   }
   if (stream.bad()) throw Error(ErrorKind::io, "reading failed", path.string());
   return text;
+}
+
+FileContents::FileContents(const fs::path& path) {
+  struct stat status;
+  // Asked before opening: a pipe's writer would notice that it was opened and closed again.
+  const bool ordinary = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  const int file = ordinary ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+  if (file >= 0 && ::fstat(file, &status) == 0 && status.st_size > 0) {
+    const auto size = static_cast<size_t>(status.st_size);
+    void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (address != MAP_FAILED) {
+      mapping_ = address;
+      view_ = {static_cast<const char*>(address), size};
+    }
+  }
+  if (file >= 0) ::close(file);
+  if (mapping_) return;
+  text_ = read_file(path);
+  view_ = text_;
+}
+
+FileContents::~FileContents() {
+  if (mapping_) ::munmap(mapping_, view_.size());
 }
 
 void write_file_atomically(const fs::path& path, const std::function<void(std::ostream&)>& write) {

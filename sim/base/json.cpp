@@ -19,19 +19,6 @@ std::string type_name(const Json& value) {
   }
 }
 
-std::string escape_pointer(std::string_view key) {
-  std::string text;
-  for (const char c : key) {
-    if (c == '~')
-      text += "~0";
-    else if (c == '/')
-      text += "~1";
-    else
-      text += c;
-  }
-  return text;
-}
-
 // Builds the document as nlohmann's own parser does, but refuses deep nesting and duplicate keys.
 class StrictParser : public nlohmann::json_sax<Json> {
  public:

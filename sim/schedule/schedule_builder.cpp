@@ -25,8 +25,6 @@ enum TransferKey : size_t {
 
 constexpr std::array<std::string_view, 2> op_names = {"copy", "reduce"};
 
-TransferOp transfer_op(std::string_view name) { return name == "copy" ? TransferOp::copy : TransferOp::reduce; }
-
 }  // namespace
 
 std::span<const ScheduleBuilder::Field> ScheduleBuilder::fields(Place place) {
@@ -60,40 +58,29 @@ std::span<const ScheduleBuilder::Field> ScheduleBuilder::fields(Place place) {
                                        {"channel", Kind::integer, false, 0, max_uint16},
                                        {"after", Kind::array, false}};
   static constexpr Field after[] = {{"", Kind::integer, true, 0, max_uint32}};
-  switch (place) {
-    case Place::document: return document;
-    case Place::root: return root;
-    case Place::collective: return collective;
-    case Place::chunks:
-    case Place::transfers: return array_of_objects;
-    case Place::chunk: return chunk;
-    case Place::transfer: return transfer;
-    case Place::after: return after;
-  }
-  throw Error(ErrorKind::internal, "unknown place in a schedule");
+  static constexpr std::array<std::span<const Field>, places> by_place = {
+      document, root, collective, array_of_objects, chunk, array_of_objects, transfer, after};
+  return by_place[static_cast<size_t>(place)];
 }
 
 void ScheduleBuilder::enter(Place place) {
   place_ = place;
-  key_[static_cast<size_t>(place)] = 0;
+  // The keys of an object are looked for from the one after the last, since they mostly come in order.
+  key_[static_cast<size_t>(place)] = fields(place).size() - 1;
   seen_[static_cast<size_t>(place)] = 0;
 }
 
-bool ScheduleBuilder::boolean(bool value) {
+void ScheduleBuilder::boolean(bool value) {
   if (field().kind != Kind::boolean) mismatch(value ? "true" : "false");
   collective_.in_place = value;
-  return true;
 }
 
-bool ScheduleBuilder::number_integer(int64_t value) {
-  // nlohmann reports what is not negative as unsigned.
+void ScheduleBuilder::number_integer(int64_t value) {
   if (value < 0) mismatch(std::to_string(value));
-  return number_unsigned(static_cast<uint64_t>(value));
+  number_unsigned(static_cast<uint64_t>(value));
 }
 
-bool ScheduleBuilder::number_float(double, const std::string& text) { mismatch(text); }
-
-bool ScheduleBuilder::number_unsigned(uint64_t value) {
+void ScheduleBuilder::number_unsigned(uint64_t value) {
   const Field& wanted = field();
   if (wanted.kind != Kind::integer || value < wanted.lowest || value > wanted.highest)
     mismatch(std::to_string(value));
@@ -123,39 +110,37 @@ bool ScheduleBuilder::number_unsigned(uint64_t value) {
       break;
     default: break;
   }
-  return true;
 }
 
+// The enumerator at the position of its name.
 template <class Enum>
-Enum ScheduleBuilder::named(Enum (*find)(std::string_view), std::string_view value,
-                            std::span<const std::string_view> known) const {
-  for (const std::string_view name : known)
-    if (name == value) return find(value);
+Enum ScheduleBuilder::named(std::string_view value, std::span<const std::string_view> known) const {
+  for (size_t i = 0; i < known.size(); ++i)
+    if (known[i] == value) return static_cast<Enum>(i);
   fail_at(pointer(), "unknown " + std::string(field().name) + " \"" + std::string(value) + "\"" +
                          suggest_name(value, known));
 }
 
-bool ScheduleBuilder::string(std::string_view value) {
+void ScheduleBuilder::string(std::string_view value) {
   if (field().kind != Kind::string) mismatch("a string");
   const size_t key = key_[static_cast<size_t>(place_)];
   if (place_ == Place::transfer) {
-    transfer_.op = named(transfer_op, value, op_names);
+    transfer_.op = named<TransferOp>(value, op_names);
   } else if (place_ == Place::chunk) {
-    chunk_.buffer = named(buffer, value, buffer_names());
+    chunk_.buffer = named<Buffer>(value, buffer_names());
   } else if (place_ == Place::collective) {
     if (key == type_key)
-      collective_.type = named(collective_type, value, collective_type_names());
+      collective_.type = named<CollectiveType>(value, collective_type_names());
     else
-      collective_.reduction = named(reduction, value, reduction_names());
+      collective_.reduction = named<Reduction>(value, reduction_names());
   } else if (key == algorithm_key) {
     schedule_.set_algorithm(std::string(value));
   } else if (value != "slackline-schedule") {
     fail_at(pointer(), "must be \"slackline-schedule\", not \"" + std::string(value) + "\"");
   }
-  return true;
 }
 
-bool ScheduleBuilder::start_object(size_t) {
+void ScheduleBuilder::start_object() {
   if (field().kind != Kind::object) mismatch("an object");
   switch (place_) {
     case Place::document: enter(Place::root); break;
@@ -173,26 +158,25 @@ bool ScheduleBuilder::start_object(size_t) {
       enter(Place::transfer);
       break;
   }
-  return true;
 }
 
-bool ScheduleBuilder::key(std::string_view name) {
+void ScheduleBuilder::key(std::string_view name) {
   const std::span<const Field> known = fields(place_);
-  size_t key = 0;
-  while (key < known.size() && known[key].name != name) ++key;
-  if (key == known.size()) {
+  size_t& key = key_[static_cast<size_t>(place_)];
+  size_t tried = 0;
+  do key = key + 1 < known.size() ? key + 1 : 0;
+  while (known[key].name != name && ++tried < known.size());
+  if (tried == known.size()) {
     std::vector<std::string_view> names;
     for (const Field& entry : known) names.push_back(entry.name);
-    fail_at(member_pointer() + "/" + std::string(name),
+    fail_at(member_pointer() + "/" + escape_pointer(name),
             "unknown key \"" + std::string(name) + "\"" + suggest_name(name, names));
   }
-  key_[static_cast<size_t>(place_)] = key;
   if (seen(place_, key)) fail_at(pointer(), "the key \"" + std::string(name) + "\" appears twice in one object");
   seen_[static_cast<size_t>(place_)] |= 1u << key;
-  return true;
 }
 
-bool ScheduleBuilder::end_object() {
+void ScheduleBuilder::end_object() {
   const std::span<const Field> known = fields(place_);
   for (size_t key = 0; key < known.size(); ++key)
     if (known[key].required && !seen(place_, key))
@@ -203,7 +187,6 @@ bool ScheduleBuilder::end_object() {
     case Place::transfer: end_transfer(); break;
     default: place_ = Place::document; break;
   }
-  return true;
 }
 
 void ScheduleBuilder::end_collective() {
@@ -239,24 +222,16 @@ void ScheduleBuilder::end_transfer() {
   place_ = Place::transfers;
 }
 
-bool ScheduleBuilder::start_array(size_t) {
+void ScheduleBuilder::start_array() {
   if (field().kind != Kind::array) mismatch("an array");
   if (place_ == Place::transfer)
     enter(Place::after);
   else
     enter(key_[static_cast<size_t>(place_)] == chunks_key ? Place::chunks : Place::transfers);
-  return true;
 }
 
-bool ScheduleBuilder::end_array() {
+void ScheduleBuilder::end_array() {
   place_ = place_ == Place::after ? Place::transfer : Place::root;
-  return true;
-}
-
-bool ScheduleBuilder::parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
-  error_position_ = position;
-  error_text_ = error.what();
-  return false;
 }
 
 // Of the object or array that holds the next event.

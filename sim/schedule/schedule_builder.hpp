@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,31 +13,27 @@
 
 namespace slackline {
 
-/// Takes the events of nlohmann's SAX interface. Handlers return true or throw Error{input} at `file: /pointer`;
-/// only parse_error() returns false.
+/// Takes the events of JsonReader and CborReader; throws Error{input} at `file: /pointer`.
 class ScheduleBuilder {
  public:
   explicit ScheduleBuilder(std::string file) : file_(std::move(file)) {}
 
-  bool null() { mismatch("null"); }
-  bool boolean(bool value);
-  bool number_integer(int64_t value);
-  bool number_unsigned(uint64_t value);
-  bool number_float(double value, const std::string& text);
-  bool string(std::string_view value);
-  bool binary(const std::vector<uint8_t>&) { mismatch("a byte string"); }
-  bool start_object(size_t);
-  bool key(std::string_view name);
-  bool end_object();
-  bool start_array(size_t);
-  bool end_array();
-  /// Keeps a syntax error for the caller.
-  bool parse_error(size_t position, const std::string& token, const nlohmann::json::exception& error);
+  void null() { mismatch("null"); }
+  void boolean(bool value);
+  void number_integer(int64_t value);
+  void number_unsigned(uint64_t value);
+  /// A number that is neither whole nor in range.
+  void number_other(std::string_view text) { mismatch(std::string(text)); }
+  void string(std::string_view value);
+  void byte_string() { mismatch("a byte string"); }
+  void start_object();
+  void key(std::string_view name);
+  void end_object();
+  void start_array();
+  void end_array();
 
   /// The result, once the document has ended.
   Schedule& schedule() { return schedule_; }
-  size_t error_position() const { return error_position_; }
-  const std::string& error_text() const { return error_text_; }
 
  private:
   /// What the next event belongs to: a member of an object, or an element of an array.
@@ -67,7 +62,7 @@ class ScheduleBuilder {
   [[noreturn]] void fail_at(const std::string& pointer, const std::string& message) const;
   [[noreturn]] void mismatch(const std::string& found) const;
   template <class Enum>
-  Enum named(Enum (*find)(std::string_view), std::string_view value, std::span<const std::string_view> known) const;
+  Enum named(std::string_view value, std::span<const std::string_view> known) const;
 
   std::string file_;
   Schedule schedule_;
@@ -78,8 +73,6 @@ class ScheduleBuilder {
   Chunk chunk_;
   Transfer transfer_;
   std::vector<uint32_t> after_;
-  size_t error_position_ = 0;
-  std::string error_text_;
 };
 
 }  // namespace slackline

@@ -9,7 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "schedule/cbor.hpp"
+#include "schedule/cbor_reader.hpp"
+#include "schedule/json_reader.hpp"
 #include "schedule/schedule_builder.hpp"
 
 namespace slackline {
@@ -153,21 +154,15 @@ Schedule parse_schedule_json(std::string_view text, const std::string& file) {
   // A canonical file has a line for each transfer; a shorter one than 32 bytes is rare enough.
   const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   builder.schedule().reserve(std::min(lines, text.size() / 32), std::min(lines, text.size() / 32));
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
-    // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
-    std::string problem = builder.error_text();
-    if (const size_t colon = problem.find(": "); colon != std::string::npos) problem = problem.substr(colon + 2);
-    const std::string_view before = text.substr(0, std::min(builder.error_position(), text.size()));
-    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    throw Error(ErrorKind::input, "not valid JSON: " + problem, file + ":" + std::to_string(line));
-  }
+  JsonReader(text, file, builder).read();
   return std::move(builder.schedule());
 }
 
 Schedule parse_schedule_cbor(std::string_view bytes, const std::string& file) {
   ScheduleBuilder builder(file);
-  CborReader reader(bytes, file, builder);
-  reader.read();
+  // The shortest transfer takes 20 bytes.
+  builder.schedule().reserve(bytes.size() / 32, bytes.size() / 32);
+  CborReader(bytes, file, builder).read();
   return std::move(builder.schedule());
 }
 
@@ -287,7 +282,8 @@ const ScheduleWriter& schedule_writer(const std::filesystem::path& path) {
 }
 
 Schedule read_schedule(const std::filesystem::path& path) {
-  const std::string contents = read_file(path);
+  const FileContents file(path);
+  const std::string_view contents = file.view();
   std::string known;
   for (const ScheduleReader& reader : schedule_readers()) {
     if (reader.recognizes(contents)) return reader.parse(contents, path.string());

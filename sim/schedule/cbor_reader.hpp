@@ -1,20 +1,21 @@
-// A reader of CBOR (RFC 8949) that sends nlohmann's SAX events. nlohmann's own recurses without limit on nested
-// chunked strings, so a small file can exhaust its stack; and it is several times slower.
+// A reader of CBOR (RFC 8949) that sends parse events. nlohmann's recurses without limit on nested chunked strings,
+// so that a small file exhausts its stack; and it is several times slower.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/error.hpp"
+#include "base/utf8.hpp"
 
 namespace slackline {
 
-/// Sends one CBOR item to `handler`, whose handlers throw to stop. Neither allocates nor trusts a length beyond
-/// the bytes that are there. Read are integers, text and byte strings of definite length, arrays and maps
+/// Sends the events of one CBOR item to `handler`, whose handlers throw to stop; see ScheduleBuilder for their names.
+/// Never trusts a length beyond the bytes that are there. Read are integers, text (UTF-8) and byte strings of definite length, arrays and maps
 /// (with text keys) of either kind, true, false, null and floats; the rest (tags, chunked strings, other simple
 /// values), nesting deeper than 100 and bytes after the item throw Error{input} at `file`.
 template <class Handler>
@@ -55,9 +56,14 @@ class CborReader {
     if (info == indefinite) fail("strings in pieces are not read");
     const uint64_t length = argument(info);
     if (length > bytes_.size() - position_) fail("the file ends within a string");
-    const std::string_view text = bytes_.substr(position_, length);
+    const std::string_view content = bytes_.substr(position_, length);
     position_ += length;
-    return text;
+    return content;
+  }
+  std::string_view text(uint8_t info) {
+    const std::string_view result = string(info);
+    if (!is_utf8(result)) fail("a text string before this byte is not UTF-8");
+    return result;
   }
   bool at_end_mark() {
     if (position_ == bytes_.size() || static_cast<uint8_t>(bytes_[position_]) != end_mark) return false;
@@ -72,21 +78,22 @@ class CborReader {
       case unsigned_integer: handler_.number_unsigned(argument(info)); break;
       case negative_integer: {
         const uint64_t below = argument(info);  // the value is -1 - below
-        if (below > static_cast<uint64_t>(INT64_MAX)) fail("a number below -2^63");
-        handler_.number_integer(-1 - static_cast<int64_t>(below));
+        if (below > static_cast<uint64_t>(INT64_MAX))
+          handler_.number_other("-1 - " + std::to_string(below));
+        else
+          handler_.number_integer(-1 - static_cast<int64_t>(below));
         break;
       }
-      case byte_string: {
-        const std::string_view content = string(info);
-        handler_.binary(std::vector<uint8_t>(content.begin(), content.end()));
+      case byte_string:
+        string(info);
+        handler_.byte_string();
         break;
-      }
-      case text_string: handler_.string(string(info)); break;
+      case text_string: handler_.string(text(info)); break;
       case array: {
         if (depth >= 100) fail("nested more than 100 deep");
         const bool open = info == indefinite;
         const uint64_t count = open ? UINT64_MAX : argument(info);
-        handler_.start_array(count);
+        handler_.start_array();
         for (uint64_t i = 0; open ? !at_end_mark() : i < count; ++i) item(depth + 1);
         handler_.end_array();
         break;
@@ -95,11 +102,11 @@ class CborReader {
         if (depth >= 100) fail("nested more than 100 deep");
         const bool open = info == indefinite;
         const uint64_t count = open ? UINT64_MAX : argument(info);
-        handler_.start_object(count);
+        handler_.start_object();
         for (uint64_t i = 0; open ? !at_end_mark() : i < count; ++i) {
           const uint8_t key = byte();
           if (key >> 5 != text_string) fail("a key that is not a text string");
-          handler_.key(string(key & 31));
+          handler_.key(text(key & 31));
           item(depth + 1);
         }
         handler_.end_object();
@@ -120,7 +127,7 @@ class CborReader {
       case 27: value = std::bit_cast<double>(big_endian(8)); break;
       default: fail("a simple value that is not read");
     }
-    handler_.number_float(value, std::to_string(value));
+    handler_.number_other(fmt::format("{}", value));
   }
   static double half(uint16_t bits) {
     const int exponent = bits >> 10 & 31;
