@@ -33,6 +33,8 @@ class JsonCursor {
       : value_(&value), file_(std::move(file)), pointer_(std::move(pointer)) {}
 
   const Json& value() const { return *value_; }
+  /// Another value, which must outlive the result, that stands for the one here.
+  JsonCursor with_value(const Json& value) const { return JsonCursor(value, file_, pointer_); }
   const std::string& file() const { return file_; }
   std::string where() const { return file_ + ": " + (pointer_.empty() ? "/" : pointer_); }
   [[noreturn]] void fail(const std::string& message) const;

@@ -20,8 +20,7 @@ struct GenerateRequest {
   Bytes size;     ///< the whole message
   Bytes element;  ///< of the message
   Sharing sharing = Sharing::fair;
-  /// The scenario's `schedule` object; the key `algorithm` has been dealt with, every other is the
-  /// algorithm's, which must reject those that it does not know.
+  /// The scenario's `schedule` object. An algorithm sees `algorithm` and the keys that it lists as its options.
   JsonCursor options;
   /// Completion time of a schedule on this network with this message and sharing; given by the caller, who has
   /// a simulator. May be empty, which an algorithm that needs it must say in inapplicable().
@@ -43,13 +42,16 @@ struct Algorithm {
   std::optional<std::string> (*inapplicable)(const GenerateRequest& request);
   /// Throws Error{input} for options that are wrong. Called only where inapplicable() says nothing.
   Generated (*generate)(const GenerateRequest& request);
+  /// The keys of `GenerateRequest::options` that it knows, besides `algorithm`.
+  std::vector<std::string_view> options = {};
 };
 
 /// All algorithms, sorted by name.
 const std::vector<Algorithm>& algorithms();
 
 /// Generates with the algorithm that `request.options` names; `options/algorithm` is where unknown and
-/// inapplicable algorithms are reported.
+/// inapplicable algorithms are reported. Options of other algorithms are left aside, so that a sweep over algorithms
+/// can carry the options of all of them; a key that no algorithm knows is an error.
 Generated generate(const GenerateRequest& request);
 
 }  // namespace slackline

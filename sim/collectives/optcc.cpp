@@ -215,7 +215,6 @@ std::optional<std::string> inapplicable(const GenerateRequest& request) {
 }
 
 Generated generate_optcc(const GenerateRequest& request) {
-  request.options.expect_object({"algorithm", "segments", "max_transfers"});
   const int64_t per_segment = OneStraggler::transfers_per_segment(request.network.ranks() - 1);
   int64_t segments = 0;
   if (const auto wanted = request.options.find("segments"); wanted && !wanted->value().is_string())
@@ -265,6 +264,6 @@ Generated generate_optcc(const GenerateRequest& request) {
 }  // namespace
 
 const Algorithm optcc_algorithm = {"optcc", "OptCC's four pipelined stages around a straggler", inapplicable,
-                                   generate_optcc};
+                                   generate_optcc, {"max_transfers", "segments"}};
 
 }  // namespace slackline

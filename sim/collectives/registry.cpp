@@ -23,7 +23,20 @@ Generated generate(const GenerateRequest& request) {
       *std::find_if(algorithms().begin(), algorithms().end(),
                     [&](const Algorithm& entry) { return entry.name == wanted; });
   if (const auto reason = algorithm.inapplicable(request)) name.fail(wanted + " does not apply: " + *reason);
-  Generated generated = algorithm.generate(request);
+  // What it sees of the options; the rest must be somebody's.
+  std::vector<std::string_view> known = {"algorithm"};
+  for (const Algorithm& other : algorithms()) known.insert(known.end(), other.options.begin(), other.options.end());
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  request.options.expect_object(known);
+  Json own = Json::object();
+  for (const auto& [key, value] : request.options.members())
+    if (key == "algorithm" || std::find(algorithm.options.begin(), algorithm.options.end(), key) != algorithm.options.end())
+      own[key] = value.value();
+  GenerateRequest narrowed = request;
+  narrowed.options = request.options.with_value(own);
+
+  Generated generated = algorithm.generate(narrowed);
   generated.schedule.set_algorithm(wanted);
   return generated;
 }

@@ -14,7 +14,6 @@ std::optional<std::string> inapplicable(const GenerateRequest& request) {
 }
 
 Generated generate_ring(const GenerateRequest& request) {
-  request.options.expect_object({"algorithm"});
   const auto ranks = static_cast<uint32_t>(request.network.ranks());
   const CollectiveType type = request.collective.type;
   Generated result;

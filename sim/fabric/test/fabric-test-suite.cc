@@ -175,7 +175,7 @@ class PlaybackTest : public TestCase
         collective.ranks = 3;
         collective.root = 0;
         Schedule schedule(collective, 1);
-        const uint32_t chunk = schedule.add_chunk({Buffer::data, 0, 1});
+        const uint32_t chunk = schedule.add_chunk({slackline::Buffer::data, 0, 1});
         schedule.add({0, 1, chunk, chunk, TransferOp::copy, 0, {}});
         const uint32_t first = 0;
         schedule.add({1, 2, chunk, chunk, TransferOp::copy, 0, {&first, 1}});
