@@ -832,7 +832,7 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
   } else {
     std::vector<std::string> faults;
     if (!too_often.empty()) faults.push_back("holds " + join_some(too_often));
-    if (!foreign.empty()) faults.push_back("holds " + join_some(foreign) + ", which do not belong there");
+    if (!foreign.empty()) faults.push_back("wrongly holds " + join_some(foreign));
     if (!missing.empty()) faults.push_back("lacks " + join_some(missing));
     for (size_t i = 0; i < faults.size(); ++i) text += (i == 0 ? " " : "; it ") + faults[i];
   }
