@@ -41,8 +41,8 @@ void check(const BoundRequest& request) {
   if (capacity > int64_limit) fail("the links together carry more than 2^63 b/s");
 }
 
-// `exact`, unless its number has more than four digits before the point or more than three after it, or none
-// of its units fits: then `value` in decimal units, to nine digits.
+// `exact`, unless its number has more than four digits before the point or more than three after
+// it, or none of its units fits: then `value` in decimal units, to nine digits.
 std::string readable(std::string exact, double value, std::span<const std::string_view> units) {
   if (exact.find_first_of(". ") <= 4 && exact.size() <= 14) return exact;
   size_t unit = 0;
@@ -61,7 +61,8 @@ std::string show(Duration duration) {
 
 const std::vector<BoundFamily>& bound_families() {
   static const std::vector<BoundFamily> families = {
-      {"theorems", "OptCC's theorems for stragglers on a fabric that only NICs limit", add_theorems},
+      {"theorems", "OptCC's theorems for stragglers on a fabric that only NICs limit",
+       add_theorems},
       {"cut", "a set of ranks must send or receive so much", add_cuts},
       {"volume", "an allreduce among r parts moves the message 2(r-1) times", add_volumes},
       {"latency", "what one rank contributes must get to another", add_latency},
@@ -79,7 +80,8 @@ std::vector<Bound> lower_bounds(const BoundRequest& request) {
 }
 
 std::string describe(const Bound& bound) {
-  return bound.name + ": " + show(bound.time) + "; " + bound.certificate + " [" + bound.source + "]";
+  return bound.name + ": " + show(bound.time) + "; " + bound.certificate + " [" + bound.source +
+         "]";
 }
 
 Bandwidth common_link(const Network& network) {
@@ -116,7 +118,8 @@ Bound load_bound(const BoundRequest& request, std::string name, const Load& load
                             Fraction(bound.capacity.count(), link.count());
       // Parts rounded to elements make fractions that tell a reader nothing.
       if (bound.rate_in_links->denominator() < 10'000)
-        bound.certificate += ": algbw is at most " + bound.rate_in_links->to_string() + " links' worth";
+        bound.certificate +=
+            ": algbw is at most " + bound.rate_in_links->to_string() + " links' worth";
     } catch (const Error&) {
       bound.rate_in_links.reset();  // nor do those that 64 bits do not hold
     }

@@ -1,5 +1,5 @@
-// Lower bounds on the completion time of a collective on a network, each with a certificate that a reader can
-// check by hand: who must send how much through which capacity.
+// Lower bounds on the completion time of a collective on a network, each with a certificate that a
+// reader can check by hand: who must send how much through which capacity.
 #pragma once
 
 #include <optional>
@@ -18,18 +18,21 @@ namespace slackline {
 struct BoundRequest {
   const Network& network;
   Collective collective;
-  Bytes size;               ///< the whole message, N
-  Bytes element = Bytes(1);  ///< of the message; parts of N/p are rounded to it as MessageLayout does
-  /// The speed of one link where the network is made of bundles of equal ones; 0: see common_link().
+  Bytes size;  ///< the whole message, N
+  Bytes element =
+      Bytes(1);  ///< of the message; parts of N/p are rounded to it as MessageLayout does
+  /// The speed of one link where the network is made of bundles of equal ones; 0: see
+  /// common_link().
   Bandwidth link = Bandwidth(0);
 };
 
 /// No schedule that moves every unit in chunks of that unit's length ends earlier than `time`.
 ///
-/// The proofs count bytes that must cross a set of links and divide by what the links can carry. They hold for
-/// the timing model of architecture.md with any sharing, since latency and overheads only add to it, and for
-/// relaying through other ranks; they would not hold for a schedule that hides bytes from the clock by
-/// sending a unit from or into a chunk that the rounding of MessageLayout left empty.
+/// The proofs count bytes that must cross a set of links and divide by what the links can carry.
+/// They hold for the timing model of architecture.md with any sharing, since latency and overheads
+/// only add to it, and for relaying through other ranks; they would not hold for a schedule that
+/// hides bytes from the clock by sending a unit from or into a chunk that the rounding of
+/// MessageLayout left empty.
 struct Bound {
   std::string name;
   Duration time;            ///< rounded down, so that it never exceeds the exact value
@@ -37,8 +40,8 @@ struct Bound {
   std::string source;       ///< where the argument is published
 
   /// The certificate for programs: `amount` must pass through `capacity`.
-  /// Of a cut the one set of ranks that it separates from the rest; of a volume bound the parts of the
-  /// partition; of a latency {{from}, {to}} with amount and capacity 0.
+  /// Of a cut the one set of ranks that it separates from the rest; of a volume bound the parts of
+  /// the partition; of a latency {{from}, {to}} with amount and capacity 0.
   std::vector<std::vector<int>> parts;
   Bytes amount;
   Bandwidth capacity;
@@ -57,16 +60,17 @@ struct BoundFamily {
 /// All families, in the order in which equal bounds are listed: the most special argument first.
 const std::vector<BoundFamily>& bound_families();
 
-/// Every bound that applies, the largest first; never empty. Throws Error{input}: ranks or root that do not fit
-/// the network, a collective that no schedule can perform because there is no path between ranks, a
-/// message beyond 64-bit arithmetic.
+/// Every bound that applies, the largest first; never empty. Throws Error{input}: ranks or root
+/// that do not fit the network, a collective that no schedule can perform because there is no path
+/// between ranks, a message beyond 64-bit arithmetic.
 std::vector<Bound> lower_bounds(const BoundRequest& request);
 
 /// "theorem 1: 91.227 ms; limited by ... [source]", one line.
 std::string describe(const Bound& bound);
 
-/// The greatest common divisor of all capacities where there is no switch, all links are NVLinks and none exceeds
-/// 16 times that divisor, else 0. (A network of double links only passes for one of single, faster links.)
+/// The greatest common divisor of all capacities where there is no switch, all links are NVLinks
+/// and none exceeds 16 times that divisor, else 0. (A network of double links only passes for one
+/// of single, faster links.)
 Bandwidth common_link(const Network& network);
 
 }  // namespace slackline

@@ -23,7 +23,7 @@ struct Cut {
 };
 
 class Cuts {
- public:
+public:
   explicit Cuts(const BoundRequest& request)
       : request_(request), network_(request.network), demand_(request), ranks_(network_.ranks()) {}
 
@@ -75,20 +75,26 @@ class Cuts {
   Cut best_set(const Cut& start) const {
     const CollectiveType type = request_.collective.type;
     switch (type) {
-      case CollectiveType::broadcast: return from_root(start, false);
-      case CollectiveType::reduce: return from_root(start, true);
-      case CollectiveType::allreduce: return from_all(start);
+      case CollectiveType::broadcast:
+        return from_root(start, false);
+      case CollectiveType::reduce:
+        return from_root(start, true);
+      case CollectiveType::allreduce:
+        return from_all(start);
       case CollectiveType::allgather:
-      case CollectiveType::gather: return weighted(start, false);
+      case CollectiveType::gather:
+        return weighted(start, false);
       case CollectiveType::reduce_scatter:
-      case CollectiveType::scatter: return weighted(start, true);
-      case CollectiveType::alltoall: return exhaustive(start);
+      case CollectiveType::scatter:
+        return weighted(start, true);
+      case CollectiveType::alltoall:
+        return exhaustive(start);
     }
     return start;
   }
 
-  // Of unions of groups that begin with those of least capacity for each rank; for alltoall, where several
-  // together may be worse off than each alone.
+  // Of unions of groups that begin with those of least capacity for each rank; for alltoall, where
+  // several together may be worse off than each alone.
   Cut best_union(const Groups& groups, const Cut& start) const {
     const auto [out, in] = around(groups);
     std::vector<std::vector<int>> vertices(groups.ranks.size());
@@ -112,13 +118,17 @@ class Cuts {
           inside[static_cast<size_t>(v)] = true;
           for (const uint32_t index : network_.out_links(v)) {
             const NetworkLink& link = network_.links()[index];
-            if (!inside[static_cast<size_t>(link.to)]) leaving += link.capacity.count();
-            else if (link.to != v) entering -= link.capacity.count();
+            if (!inside[static_cast<size_t>(link.to)])
+              leaving += link.capacity.count();
+            else if (link.to != v)
+              entering -= link.capacity.count();
           }
           for (const uint32_t index : network_.in_links(v)) {
             const NetworkLink& link = network_.links()[index];
-            if (!inside[static_cast<size_t>(link.from)]) entering += link.capacity.count();
-            else if (link.from != v) leaving -= link.capacity.count();
+            if (!inside[static_cast<size_t>(link.from)])
+              entering += link.capacity.count();
+            else if (link.from != v)
+              leaving -= link.capacity.count();
           }
         }
         ranks.insert(ranks.end(), groups.ranks[next].begin(), groups.ranks[next].end());
@@ -138,17 +148,19 @@ class Cuts {
       cut.entering = !cut.entering;
       cut.server = -1;
     }
-    const std::string who = cut.server >= 0 ? "server " + std::to_string(cut.server) : name_ranks(network_, cut.ranks);
+    const std::string who =
+        cut.server >= 0 ? "server " + std::to_string(cut.server) : name_ranks(network_, cut.ranks);
     const std::string it = cut.ranks.size() > 1 && cut.server < 0 ? " them" : " it";
-    const std::string certificate =
-        "limited by " + who + ": " + show(Bytes(static_cast<int64_t>(cut.load.bytes))) + " must " +
-        (cut.entering ? "enter" : "leave") + it + " through " +
-        show(Bandwidth(static_cast<int64_t>(cut.load.capacity)));
-    bounds.push_back(load_bound(request_, name, cut.load, {cut.ranks}, certificate,
-                                "minimum cut (Ford and Fulkerson 1956; for broadcast Edmonds 1973)"));
+    const std::string certificate = "limited by " + who + ": " +
+                                    show(Bytes(static_cast<int64_t>(cut.load.bytes))) + " must " +
+                                    (cut.entering ? "enter" : "leave") + it + " through " +
+                                    show(Bandwidth(static_cast<int64_t>(cut.load.capacity)));
+    bounds.push_back(
+        load_bound(request_, name, cut.load, {cut.ranks}, certificate,
+                   "minimum cut (Ford and Fulkerson 1956; for broadcast Edmonds 1973)"));
   }
 
- private:
+private:
   std::vector<int> complement(const std::vector<int>& ranks) const {
     std::vector<bool> inside(static_cast<size_t>(ranks_));
     for (const int rank : ranks) inside[static_cast<size_t>(rank)] = true;
@@ -158,7 +170,8 @@ class Cuts {
     return rest;
   }
 
-  bool consider(Cut& best, const std::vector<int>& ranks, bool entering, Wide bytes, Wide capacity) const {
+  bool consider(Cut& best, const std::vector<int>& ranks, bool entering, Wide bytes,
+                Wide capacity) const {
     if (bytes == 0) return false;
     if (capacity == 0) fail_unreachable(request_, ranks);
     const Load load{bytes, capacity};
@@ -180,7 +193,8 @@ class Cuts {
     return {std::move(out), std::move(in)};
   }
 
-  // The links as arcs, turned around if `reversed`, and two more vertices for those who need a source and sink.
+  // The links as arcs, turned around if `reversed`, and two more vertices for those who need a
+  // source and sink.
   MinCut arcs(bool reversed) const {
     MinCut cut(static_cast<int>(network_.vertices().size()) + 2);
     for (const NetworkLink& link : network_.links())
@@ -199,7 +213,8 @@ class Cuts {
   }
 
   // In the reversed network what leaves a set is what enters it.
-  void flows_from(Cut& best, MinCut& cut, int from, const std::vector<int>& to, bool reversed) const {
+  void flows_from(Cut& best, MinCut& cut, int from, const std::vector<int>& to,
+                  bool reversed) const {
     for (const int rank : to) {
       const Wide capacity = cut.solve(from, rank);
       const Load load{request_.size.count(), capacity};
@@ -223,9 +238,9 @@ class Cuts {
     return best;
   }
 
-  // Most w(S) / (capacity leaving S) over S that miss a rank t; w adds up parts. For a ratio a/b that S beats
-  // b w(S) - a cap(S) > 0, which a minimum cut with b w(q) from a source to every q and the sink t finds
-  // (Dinkelbach's iteration). Where parts must enter, in the reversed network.
+  // Most w(S) / (capacity leaving S) over S that miss a rank t; w adds up parts. For a ratio a/b
+  // that S beats b w(S) - a cap(S) > 0, which a minimum cut with b w(q) from a source to every q
+  // and the sink t finds (Dinkelbach's iteration). Where parts must enter, in the reversed network.
   Cut weighted(Cut best, bool reversed) const {
     const size_t links = network_.links().size();
     MinCut cut = arcs(reversed);
@@ -241,9 +256,11 @@ class Cuts {
     for (const int t : missing) {
       while (true) {
         if (!scaled) {
-          const Wide divisor = std::gcd(static_cast<int64_t>(best.load.bytes), static_cast<int64_t>(best.load.capacity));
+          const Wide divisor = std::gcd(static_cast<int64_t>(best.load.bytes),
+                                        static_cast<int64_t>(best.load.capacity));
           const Wide a = best.load.bytes / divisor, b = best.load.capacity / divisor;
-          for (size_t i = 0; i < links; ++i) cut.set_capacity(i, a * network_.links()[i].capacity.count());
+          for (size_t i = 0; i < links; ++i)
+            cut.set_capacity(i, a * network_.links()[i].capacity.count());
           for (int rank = 0; rank < ranks_; ++rank)
             cut.set_capacity(supply[static_cast<size_t>(rank)], b * demand_.part(rank));
           scaled = true;
@@ -252,7 +269,8 @@ class Cuts {
         const std::vector<bool> side = cut.source_side();
         Wide capacity = 0;
         for (const NetworkLink& link : network_.links()) {
-          const bool from = side[static_cast<size_t>(link.from)], to = side[static_cast<size_t>(link.to)];
+          const bool from = side[static_cast<size_t>(link.from)],
+                     to = side[static_cast<size_t>(link.to)];
           if (reversed ? to && !from : from && !to) capacity += link.capacity.count();
         }
         const std::vector<int> ranks = ranks_of(side);
@@ -281,7 +299,8 @@ class Cuts {
         cut.set_capacity(supply[static_cast<size_t>(rank)], inside ? infinite : 0);
         cut.set_capacity(drain[static_cast<size_t>(rank)], inside ? 0 : infinite);
       }
-      consider(best, ranks, false, demand_.leaving(demand_.set_of(ranks)), cut.solve(source(), sink()));
+      consider(best, ranks, false, demand_.leaving(demand_.set_of(ranks)),
+               cut.solve(source(), sink()));
     }
     return best;
   }
@@ -292,9 +311,9 @@ class Cuts {
   int ranks_;
 };
 
-// Every link leads from a rank to the one switch or from it to a rank. Then the rank cuts are the best of all: what
-// leaves a set passes its ranks' links out or the others' links in, and the load of either is an average of
-// single ranks' loads. (Not for alltoall.)
+// Every link leads from a rank to the one switch or from it to a rank. Then the rank cuts are the
+// best of all: what leaves a set passes its ranks' links out or the others' links in, and the load
+// of either is an average of single ranks' loads. (Not for alltoall.)
 bool is_star(const Network& network) {
   if (network.vertices().size() != static_cast<size_t>(network.ranks()) + 1) return false;
   return std::all_of(network.links().begin(), network.links().end(), [&](const NetworkLink& link) {

@@ -27,16 +27,24 @@ Demand::Set Demand::set_of(const std::vector<int>& ranks) const {
 Wide Demand::leaving(const Set& set) const {
   if (set.ranks == 0 || set.ranks == ranks_) return 0;
   switch (type_) {
-    case CollectiveType::allreduce: return size_;
-    case CollectiveType::broadcast: return set.root ? size_ : 0;
-    case CollectiveType::reduce: return set.root ? 0 : size_;
-    case CollectiveType::allgather: return set.parts;
-    case CollectiveType::reduce_scatter: return size_ - set.parts;
-    case CollectiveType::gather: return set.root ? 0 : set.parts;
-    case CollectiveType::scatter: return set.root ? size_ - set.parts : 0;
-    // Rank q's part r comes from rank r's part q; the two differ in size by an element where p does not
-    // divide the message, so only the smallest part is certain.
-    case CollectiveType::alltoall: return Wide(set.ranks) * (ranks_ - set.ranks) * least_part_;
+    case CollectiveType::allreduce:
+      return size_;
+    case CollectiveType::broadcast:
+      return set.root ? size_ : 0;
+    case CollectiveType::reduce:
+      return set.root ? 0 : size_;
+    case CollectiveType::allgather:
+      return set.parts;
+    case CollectiveType::reduce_scatter:
+      return size_ - set.parts;
+    case CollectiveType::gather:
+      return set.root ? 0 : set.parts;
+    case CollectiveType::scatter:
+      return set.root ? size_ - set.parts : 0;
+    // Rank q's part r comes from rank r's part q; the two differ in size by an element where p does
+    // not divide the message, so only the smallest part is certain.
+    case CollectiveType::alltoall:
+      return Wide(set.ranks) * (ranks_ - set.ranks) * least_part_;
   }
   return 0;
 }
@@ -44,14 +52,22 @@ Wide Demand::leaving(const Set& set) const {
 bool Demand::must_reach(int from, int to) const {
   if (from == to || size_ == 0) return false;
   switch (type_) {
-    case CollectiveType::allreduce: return true;
-    case CollectiveType::broadcast: return from == root_;
-    case CollectiveType::reduce: return to == root_;
-    case CollectiveType::allgather: return part(from) > 0;
-    case CollectiveType::reduce_scatter: return part(to) > 0;
-    case CollectiveType::gather: return to == root_ && part(from) > 0;
-    case CollectiveType::scatter: return from == root_ && part(to) > 0;
-    case CollectiveType::alltoall: return least_part_ > 0;
+    case CollectiveType::allreduce:
+      return true;
+    case CollectiveType::broadcast:
+      return from == root_;
+    case CollectiveType::reduce:
+      return to == root_;
+    case CollectiveType::allgather:
+      return part(from) > 0;
+    case CollectiveType::reduce_scatter:
+      return part(to) > 0;
+    case CollectiveType::gather:
+      return to == root_ && part(from) > 0;
+    case CollectiveType::scatter:
+      return from == root_ && part(to) > 0;
+    case CollectiveType::alltoall:
+      return least_part_ > 0;
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// What a collective makes sets of ranks send, whatever the schedule: the numerators of the cut bounds.
+// What a collective makes sets of ranks send, whatever the schedule: the numerators of the cut
+// bounds.
 #pragma once
 
 #include <vector>
@@ -7,11 +8,12 @@
 
 namespace slackline {
 
-/// Per unit of the message every argument is the same: contributions are only ever copied and added, never
-/// taken apart, so a unit's bytes must cross from a set of ranks to the others once for every time that
-/// something in the set is needed outside and could not have been merged with what else crosses.
+/// Per unit of the message every argument is the same: contributions are only ever copied and
+/// added, never taken apart, so a unit's bytes must cross from a set of ranks to the others once
+/// for every time that something in the set is needed outside and could not have been merged with
+/// what else crosses.
 class Demand {
- public:
+public:
   explicit Demand(const BoundRequest& request);
 
   /// As much of a set of ranks as the amounts depend on.
@@ -32,7 +34,7 @@ class Demand {
   /// Whether something that `from` contributes must come to `to`.
   bool must_reach(int from, int to) const;
 
- private:
+private:
   CollectiveType type_;
   int ranks_, root_;
   Wide size_;

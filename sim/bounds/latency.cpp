@@ -14,7 +14,8 @@ namespace {
 struct Arc {
   int64_t weight;  // ps
 };
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Arc>;
+using Graph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Arc>;
 
 Graph latency_graph(const Network& network, bool reversed) {
   Graph graph(network.vertices().size());
@@ -30,12 +31,11 @@ Graph latency_graph(const Network& network, bool reversed) {
 
 std::vector<int64_t> distances(const Graph& graph, int start) {
   std::vector<int64_t> distance(boost::num_vertices(graph));
-  boost::dijkstra_shortest_paths(
-      graph, static_cast<size_t>(start),
-      boost::weight_map(boost::get(&Arc::weight, graph))
-          .distance_map(boost::make_iterator_property_map(distance.begin(),
-                                                          boost::get(boost::vertex_index, graph)))
-          .distance_inf(std::numeric_limits<int64_t>::max()));
+  boost::dijkstra_shortest_paths(graph, static_cast<size_t>(start),
+                                 boost::weight_map(boost::get(&Arc::weight, graph))
+                                     .distance_map(boost::make_iterator_property_map(
+                                         distance.begin(), boost::get(boost::vertex_index, graph)))
+                                     .distance_inf(std::numeric_limits<int64_t>::max()));
   return distance;
 }
 
@@ -52,7 +52,8 @@ void add_latency(const BoundRequest& request, std::vector<Bound>& bounds) {
 
   int64_t longest = -1;
   int from = 0, to = 0;
-  // Looks at all pairs that start (or, backward, end) at `rank`; returns the rank farthest away, or -1.
+  // Looks at all pairs that start (or, backward, end) at `rank`; returns the rank farthest away, or
+  // -1.
   const auto look = [&](int rank, bool is_backward) {
     const std::vector<int64_t> distance = distances(is_backward ? backward : forward, rank);
     int farthest = -1;
@@ -77,7 +78,8 @@ void add_latency(const BoundRequest& request, std::vector<Bound>& bounds) {
   } else if (static_cast<size_t>(ranks) * network.links().size() <= all_pairs_limit) {
     for (int rank = 0; rank < ranks; ++rank) look(rank, false);
   } else {
-    // From any rank to the one farthest away, from where it is farthest, and so on until nothing changes.
+    // From any rank to the one farthest away, from where it is farthest, and so on until nothing
+    // changes.
     std::set<std::pair<int, bool>> seen;
     for (int start : {0, ranks - 1}) {
       bool is_backward = false;

@@ -15,7 +15,8 @@ struct Arc {
   Flow capacity, residual;
   Traits::edge_descriptor reverse;
 };
-using FlowGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Arc>;
+using FlowGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Arc>;
 
 }  // namespace
 
@@ -33,7 +34,8 @@ MinCut::~MinCut() = default;
 size_t MinCut::add_arc(int from, int to, Wide capacity) {
   FlowGraph& graph = graph_->graph;
   const auto arc = boost::add_edge(static_cast<size_t>(from), static_cast<size_t>(to), graph).first;
-  const auto back = boost::add_edge(static_cast<size_t>(to), static_cast<size_t>(from), graph).first;
+  const auto back =
+      boost::add_edge(static_cast<size_t>(to), static_cast<size_t>(from), graph).first;
   graph[arc].reverse = back;
   graph[back].reverse = arc;
   graph[arc].capacity = Flow(capacity);
@@ -49,8 +51,9 @@ Wide MinCut::solve(int source, int sink) {
   FlowGraph& graph = graph_->graph;
   source_ = source;
   const Flow flow = boost::push_relabel_max_flow(
-      graph, static_cast<size_t>(source), static_cast<size_t>(sink), boost::get(&Arc::capacity, graph),
-      boost::get(&Arc::residual, graph), boost::get(&Arc::reverse, graph), boost::get(boost::vertex_index, graph));
+      graph, static_cast<size_t>(source), static_cast<size_t>(sink),
+      boost::get(&Arc::capacity, graph), boost::get(&Arc::residual, graph),
+      boost::get(&Arc::reverse, graph), boost::get(boost::vertex_index, graph));
   return static_cast<Wide>(flow);
 }
 

@@ -24,11 +24,12 @@ Partition make_partition(std::vector<int> label, const std::vector<Edge>& edges)
   return result;
 }
 
-// The partition that minimises the sum over its parts A of f(A) = b d(A) - 2a, d(A) being the capacity around A.
-// f is submodular on intersecting sets, so the greedy algorithm of Dilworth truncation finds it: give the
-// vertices in turn the largest y with y(A) <= f(A) for all A so far; parts are unions of the sets that stop it.
+// The partition that minimises the sum over its parts A of f(A) = b d(A) - 2a, d(A) being the
+// capacity around A. f is submodular on intersecting sets, so the greedy algorithm of Dilworth
+// truncation finds it: give the vertices in turn the largest y with y(A) <= f(A) for all A so far;
+// parts are unions of the sets that stop it.
 class PartitionFinder {
- public:
+public:
   PartitionFinder(int vertices, const std::vector<Edge>& edges)
       : vertices_(vertices), edges_(edges), cut_(vertices + 2) {
     for (const Edge& edge : edges) {
@@ -60,15 +61,16 @@ class PartitionFinder {
         cut_.set_capacity(from_source_[i], u == v ? infinite : u < v && y[i] > 0 ? y[i] : 0);
         cut_.set_capacity(to_sink_[i], u > v ? infinite : u < v && y[i] < 0 ? -y[i] : 0);
       }
-      // The last vertex may find no vertex after it: then the sink hangs on the negative y alone, and the
-      // whole graph, around which nothing runs, is a candidate too.
+      // The last vertex may find no vertex after it: then the sink hangs on the negative y alone,
+      // and the whole graph, around which nothing runs, is a candidate too.
       const Wide value = cut_.solve(source(), sink()) - positive;
       const std::vector<bool> inside = cut_.source_side();
       y[static_cast<size_t>(v)] = value - 2 * a;
       (y[static_cast<size_t>(v)] > 0 ? positive : negative) += y[static_cast<size_t>(v)];
       std::vector<bool> touched(static_cast<size_t>(vertices_));
       for (int u = 0; u <= v; ++u)
-        if (inside[static_cast<size_t>(u)]) touched[static_cast<size_t>(part[static_cast<size_t>(u)])] = true;
+        if (inside[static_cast<size_t>(u)])
+          touched[static_cast<size_t>(part[static_cast<size_t>(u)])] = true;
       for (int u = 0; u <= v; ++u) {
         int& label = part[static_cast<size_t>(u)];
         if (touched[static_cast<size_t>(label)]) label = v;
@@ -77,7 +79,7 @@ class PartitionFinder {
     return make_partition(std::move(part), edges_);
   }
 
- private:
+private:
   int source() const { return vertices_; }
   int sink() const { return vertices_ + 1; }
 
@@ -94,10 +96,12 @@ Partition weakest_partition(int vertices, const std::vector<Edge>& edges) {
   std::iota(singletons.begin(), singletons.end(), 0);
   Partition best = make_partition(std::move(singletons), edges);
   PartitionFinder finder(vertices, edges);
-  // Newton's (Dinkelbach's) iteration on the ratio: each partition found is strictly weaker than the last.
+  // Newton's (Dinkelbach's) iteration on the ratio: each partition found is strictly weaker than
+  // the last.
   while (best.parts > 1) {
     Partition next = finder.minimise(best.capacity, best.parts - 1);
-    if (next.parts < 2 || next.capacity * (best.parts - 1) >= best.capacity * (next.parts - 1)) break;
+    if (next.parts < 2 || next.capacity * (best.parts - 1) >= best.capacity * (next.parts - 1))
+      break;
     best = std::move(next);
   }
   return best;

@@ -1,5 +1,5 @@
-// The strength of a graph: the partition of its vertices with the least capacity between the parts for each part
-// but one. It limits how many spanning trees can be packed.
+// The strength of a graph: the partition of its vertices with the least capacity between the parts
+// for each part but one. It limits how many spanning trees can be packed.
 #pragma once
 
 #include <vector>
@@ -20,9 +20,10 @@ struct Partition {
   Wide capacity = 0;  ///< between the parts
 };
 
-/// A partition into at least 2 parts that minimises capacity / (parts - 1), exactly: packing spanning trees
-/// reaches this rate (Tutte 1961; Nash-Williams 1961). Found by maximum flows (Cunningham, "Optimal attack and
-/// reinforcement of a network", JACM 1985). Needs at least 2 vertices.
+/// A partition into at least 2 parts that minimises capacity / (parts - 1), exactly: packing
+/// spanning trees reaches this rate (Tutte 1961; Nash-Williams 1961). Found by maximum flows
+/// (Cunningham, "Optimal attack and reinforcement of a network", JACM 1985). Needs at least 2
+/// vertices.
 Partition weakest_partition(int vertices, const std::vector<Edge>& edges);
 
 }  // namespace slackline

@@ -12,14 +12,15 @@ namespace {
 
 // Servers whose only way to each other is through one hub.
 struct ServerStar {
-  std::vector<int> server;            // the topology's numbers, ascending
+  std::vector<int> server;              // the topology's numbers, ascending
   std::vector<std::vector<int>> ranks;  // by position in `server`
-  std::vector<Wide> capacity;         // out of the server, and into it
+  std::vector<Wide> capacity;           // out of the server, and into it
 };
 
 std::optional<ServerStar> server_star(const Network& network) {
   std::map<int, std::vector<int>> members;
-  for (int rank = 0; rank < network.ranks(); ++rank) members[network.server_of(rank)].push_back(rank);
+  for (int rank = 0; rank < network.ranks(); ++rank)
+    members[network.server_of(rank)].push_back(rank);
   if (members.size() < 2 || members.begin()->first < 0) return std::nullopt;
   std::map<int, Wide> out, in;
   int hub = -1;
@@ -48,7 +49,8 @@ std::optional<ServerStar> server_star(const Network& network) {
 void add_theorems(const BoundRequest& request, std::vector<Bound>& bounds) {
   const Network& network = request.network;
   const int g = network.ranks_per_server();
-  if (request.collective.type != CollectiveType::allreduce || request.size == Bytes(0) || g == 0) return;
+  if (request.collective.type != CollectiveType::allreduce || request.size == Bytes(0) || g == 0)
+    return;
   const std::optional<ServerStar> star = server_star(network);
   if (!star) return;
 
@@ -69,15 +71,17 @@ void add_theorems(const BoundRequest& request, std::vector<Bound>& bounds) {
   const Load straggler{size, star->capacity[slowest]};
   const std::string who = g > 1 ? "server " + std::to_string(star->server[slowest])
                                 : name_ranks(network, star->ranks[slowest]);
-  const Fraction slowdown(static_cast<int64_t>(healthy), static_cast<int64_t>(star->capacity[slowest]));
+  const Fraction slowdown(static_cast<int64_t>(healthy),
+                          static_cast<int64_t>(star->capacity[slowest]));
   const std::string name = "theorem " + std::to_string(number);
   const std::string source = "Chen et al., arXiv 2606.01680, Theorem " + std::to_string(number);
   if (straggler > volume) {
-    bounds.push_back(load_bound(
-        request, name, straggler, {star->ranks[slowest]},
-        "limited by " + who + ", slowed down by l = " + slowdown.to_string() + ": it must receive, and send, " +
-            show(request.size) + " through " + show(Bandwidth(static_cast<int64_t>(straggler.capacity))),
-        source));
+    bounds.push_back(
+        load_bound(request, name, straggler, {star->ranks[slowest]},
+                   "limited by " + who + ", slowed down by l = " + slowdown.to_string() +
+                       ": it must receive, and send, " + show(request.size) + " through " +
+                       show(Bandwidth(static_cast<int64_t>(straggler.capacity))),
+                   source));
   } else {
     const std::string what = g > 1 ? " servers" : " ranks";
     bounds.push_back(load_bound(
@@ -85,8 +89,8 @@ void add_theorems(const BoundRequest& request, std::vector<Bound>& bounds) {
         "limited by the NICs together: " + std::to_string(servers) + what + " must send 2 x " +
             std::to_string(servers - 1) + " x " + show(request.size) + " through " +
             show(Bandwidth(static_cast<int64_t>(total))) +
-            (stragglers > 0 ? " (" + std::to_string(stragglers) + " slowed down, most of all " + who +
-                                  " by l = " + slowdown.to_string() + ")"
+            (stragglers > 0 ? " (" + std::to_string(stragglers) + " slowed down, most of all " +
+                                  who + " by l = " + slowdown.to_string() + ")"
                             : ""),
         source));
   }

@@ -14,19 +14,23 @@ constexpr int exact_ranks = 400;            // for strength: as many maximum flo
 constexpr int exhaustive_ranks = 8;         // 4140 partitions
 constexpr size_t split_limit = 10'000'000;  // links times servers, for splitting each server
 
-// Which side of a switch a cut counts. A transfer between parts that passes switches leaves its part at the first
-// link from i to something that is not i; so a link is cut unless its start is `unreached` (the links into
-// it were cut), its end is `open` (the links out of it are cut), or both ends carry the same label.
+// Which side of a switch a cut counts. A transfer between parts that passes switches leaves its
+// part at the first link from i to something that is not i; so a link is cut unless its start is
+// `unreached` (the links into it were cut), its end is `open` (the links out of it are cut), or
+// both ends carry the same label.
 constexpr int unreached = -1, open = -2;
 
-bool is_cut(int from, int to) { return from != unreached && to != open && from != to; }
+bool is_cut(int from, int to) {
+  return from != unreached && to != open && from != to;
+}
 
 class Partitions {
- public:
+public:
   explicit Partitions(const BoundRequest& request) : request_(request) {}
 
   Load load(const std::vector<int>& part_of, int parts) const {
-    return {2 * Wide(parts - 1) * request_.size.count(), capacity_between(request_.network, part_of)};
+    return {2 * Wide(parts - 1) * request_.size.count(),
+            capacity_between(request_.network, part_of)};
   }
 
   void add(std::vector<Bound>& bounds, const std::string& name, const std::string& what,
@@ -42,10 +46,11 @@ class Partitions {
         "limited by the capacity between " + what + ": an allreduce moves at least 2 x " +
             std::to_string(parts - 1) + " x " + show(request_.size) + " between them, through " +
             show(Bandwidth(static_cast<int64_t>(found.capacity))),
-        "volume argument of Chen et al., arXiv 2606.01680, Theorems 1-3; Tutte, Nash-Williams 1961"));
+        "volume argument of Chen et al., arXiv 2606.01680, Theorems 1-3; Tutte, Nash-Williams "
+        "1961"));
   }
 
- private:
+private:
   const BoundRequest& request_;
 };
 
@@ -86,10 +91,13 @@ Wide capacity_between(const Network& network, const std::vector<int>& part_of_ra
   for (size_t v = part_of_rank.size(); v < vertices; ++v) {
     std::vector<int> near;
     for (const uint32_t link : network.in_links(static_cast<int>(v)))
-      if (links[link].from < network.ranks()) near.push_back(part_of_rank[static_cast<size_t>(links[link].from)]);
+      if (links[link].from < network.ranks())
+        near.push_back(part_of_rank[static_cast<size_t>(links[link].from)]);
     for (const uint32_t link : network.out_links(static_cast<int>(v)))
-      if (links[link].to < network.ranks()) near.push_back(part_of_rank[static_cast<size_t>(links[link].to)]);
-    if (!near.empty() && std::all_of(near.begin(), near.end(), [&](int part) { return part == near[0]; }))
+      if (links[link].to < network.ranks())
+        near.push_back(part_of_rank[static_cast<size_t>(links[link].to)]);
+    if (!near.empty() &&
+        std::all_of(near.begin(), near.end(), [&](int part) { return part == near[0]; }))
       label[v] = near[0];
   }
   // Give each switch its best label in turn, as long as that helps. Any labelling is valid.
@@ -151,13 +159,16 @@ void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds) {
     std::map<int, int> number;
     std::vector<int> by_server(p), by_rail(p), seen(static_cast<size_t>(servers));
     for (int rank = 0; rank < ranks; ++rank) {
-      const int server = number.emplace(network.server_of(rank), static_cast<int>(number.size())).first->second;
+      const int server =
+          number.emplace(network.server_of(rank), static_cast<int>(number.size())).first->second;
       by_server[static_cast<size_t>(rank)] = server;
       by_rail[static_cast<size_t>(rank)] = seen[static_cast<size_t>(server)]++;
     }
     const int rails = *std::max_element(seen.begin(), seen.end());
-    partitions.add(bounds, "server volume", "the " + std::to_string(servers) + " servers", by_server, servers);
-    partitions.add(bounds, "rail volume", "the " + std::to_string(rails) + " rails", by_rail, rails);
+    partitions.add(bounds, "server volume", "the " + std::to_string(servers) + " servers",
+                   by_server, servers);
+    partitions.add(bounds, "rail volume", "the " + std::to_string(rails) + " rails", by_rail,
+                   rails);
 
     if (static_cast<size_t>(servers) * network.links().size() <= split_limit) {
       Load most;
@@ -176,9 +187,11 @@ void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds) {
         }
       }
       if (chosen >= 0)
-        partitions.add(bounds, "split server volume",
-                       "the ranks of server " + std::to_string(chosen) + " and all others together", most_parts,
-                       static_cast<int>(*std::max_element(most_parts.begin(), most_parts.end())) + 1);
+        partitions.add(
+            bounds, "split server volume",
+            "the ranks of server " + std::to_string(chosen) + " and all others together",
+            most_parts,
+            static_cast<int>(*std::max_element(most_parts.begin(), most_parts.end())) + 1);
     }
   }
 
@@ -188,7 +201,8 @@ void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds) {
     for (const NetworkLink& link : network.links())
       if (link.from != link.to) between[std::minmax(link.from, link.to)] += link.capacity.count();
     std::vector<Edge> edges;
-    for (const auto& [ends, capacity] : between) edges.push_back({ends.first, ends.second, capacity});
+    for (const auto& [ends, capacity] : between)
+      edges.push_back({ends.first, ends.second, capacity});
     weakest = weakest_partition(ranks, edges);
   } else if (ranks <= exhaustive_ranks) {
     Load most;
@@ -202,8 +216,8 @@ void add_volumes(const BoundRequest& request, std::vector<Bound>& bounds) {
     });
   }
   if (weakest.parts > 1)
-    partitions.add(bounds, "partition volume", show_parts(weakest.part_of, weakest.parts), weakest.part_of,
-                   weakest.parts);
+    partitions.add(bounds, "partition volume", show_parts(weakest.part_of, weakest.parts),
+                   weakest.part_of, weakest.parts);
 }
 
 }  // namespace slackline

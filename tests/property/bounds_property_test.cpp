@@ -1,5 +1,5 @@
-// The bounds against brute force on small random networks, and against the times of schedules that are right by
-// construction: a bound above one of them would be wrong.
+// The bounds against brute force on small random networks, and against the times of schedules that
+// are right by construction: a bound above one of them would be wrong.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -17,7 +17,7 @@ namespace {
 using namespace test;
 
 class Random {
- public:
+public:
   explicit Random(uint32_t seed) : engine_(seed) {}
   // low..high
   int64_t number(int64_t low, int64_t high) {
@@ -35,22 +35,24 @@ class Random {
     return order;
   }
 
- private:
+private:
   std::mt19937_64 engine_;
 };
 
-constexpr std::array all_types = {
-    CollectiveType::allreduce, CollectiveType::allgather, CollectiveType::reduce_scatter, CollectiveType::broadcast,
-    CollectiveType::reduce,    CollectiveType::gather,    CollectiveType::scatter,        CollectiveType::alltoall};
+constexpr std::array all_types = {CollectiveType::allreduce,      CollectiveType::allgather,
+                                  CollectiveType::reduce_scatter, CollectiveType::broadcast,
+                                  CollectiveType::reduce,         CollectiveType::gather,
+                                  CollectiveType::scatter,        CollectiveType::alltoall};
 
-// Ranks and switches with links at random, and a ring through all of them so that everybody reaches everybody.
-// Capacities are few or many different small numbers.
+// Ranks and switches with links at random, and a ring through all of them so that everybody reaches
+// everybody. Capacities are few or many different small numbers.
 Network random_network(Random& random, int ranks, int switches, bool latencies) {
   const int vertices = ranks + switches;
   std::vector<NetworkVertex> names;
   const int servers = static_cast<int>(random.number(1, ranks));
   for (int v = 0; v < vertices; ++v)
-    names.push_back({"v" + std::to_string(v), v < ranks ? v % servers : static_cast<int>(random.number(-1, servers - 1))});
+    names.push_back({"v" + std::to_string(v),
+                     v < ranks ? v % servers : static_cast<int>(random.number(-1, servers - 1))});
   const int64_t largest = random.pick<int64_t>({1, 3, 50});
   std::vector<NetworkLink> links;
   const auto add = [&](int from, int to) {
@@ -102,15 +104,18 @@ TEST(BoundsProperty, CutsEqualBruteForce) {
   Random random(1);
   int sets = 0;
   for (int round = 0; round < 150; ++round) {
-    const int ranks = static_cast<int>(random.number(2, 6)), switches = static_cast<int>(random.number(0, 3));
+    const int ranks = static_cast<int>(random.number(2, 6)),
+              switches = static_cast<int>(random.number(0, 3));
     const Network network = random_network(random, ranks, switches, false);
     for (const CollectiveType type : all_types) {
-      const BoundRequest request{network, collective(type, network, static_cast<int>(random.number(0, ranks - 1))),
-                                 Bytes(random.number(1, 1'000'000)), Bytes(random.pick<int64_t>({1, 2, 4, 64}))};
+      const BoundRequest request{
+          network, collective(type, network, static_cast<int>(random.number(0, ranks - 1))),
+          Bytes(random.number(1, 1'000'000)), Bytes(random.pick<int64_t>({1, 2, 4, 64}))};
       int64_t longest = 0, simple = 0;
       for (const Bound& bound : lower_bounds(request)) {
         if (bound.name.ends_with("cut")) longest = std::max(longest, bound.time.count());
-        if (bound.name == "rank cut" || bound.name == "server cut") simple = std::max(simple, bound.time.count());
+        if (bound.name == "rank cut" || bound.name == "server cut")
+          simple = std::max(simple, bound.time.count());
       }
       EXPECT_EQ(longest, cut_by_force(request)) << to_string(type) << " in round " << round;
       sets += longest > simple;
@@ -145,7 +150,8 @@ TEST(BoundsProperty, VolumesEqualBruteForceWithoutSwitches) {
       longest = std::max(longest, floor_time(Wide(2) * (parts - 1) * size.count(), capacity));
     });
     int64_t found = 0;
-    for (const Bound& bound : lower_bounds({network, collective(CollectiveType::allreduce, network), size}))
+    for (const Bound& bound :
+         lower_bounds({network, collective(CollectiveType::allreduce, network), size}))
       if (bound.name.ends_with("volume")) found = std::max(found, bound.time.count());
     EXPECT_EQ(found, longest) << "round " << round;
   }
@@ -172,12 +178,13 @@ bool connected(const Network& network, const std::vector<int>& part_of, uint32_t
 }
 
 TEST(BoundsProperty, CapacityBetweenPartsIsThatOfRealCuts) {
-  // The least capacity that separates all parts from each other, over all sets of links, is what a partition
-  // allows; counting less would make a bound that a schedule can beat.
+  // The least capacity that separates all parts from each other, over all sets of links, is what a
+  // partition allows; counting less would make a bound that a schedule can beat.
   Random random(3);
   int cases = 0, equal = 0;
   for (int round = 0; cases < 60; ++round) {
-    const int ranks = static_cast<int>(random.number(2, 4)), switches = static_cast<int>(random.number(1, 2));
+    const int ranks = static_cast<int>(random.number(2, 4)),
+              switches = static_cast<int>(random.number(1, 2));
     const Network network = random_network(random, ranks, switches, false);
     if (network.links().size() > 12) continue;
     ++cases;
@@ -202,11 +209,12 @@ TEST(BoundsProperty, CapacityBetweenPartsIsThatOfRealCuts) {
 }
 
 // A bound must not exceed the time of a schedule that does the job.
-void expect_not_below_bound(const Network& network, const Collective& job, Bytes size, Bytes element,
-                            Duration time, const std::string& what) {
+void expect_not_below_bound(const Network& network, const Collective& job, Bytes size,
+                            Bytes element, Duration time, const std::string& what) {
   for (const Bound& bound : lower_bounds({network, job, size, element}))
-    EXPECT_LE(bound.time, time) << what << " of " << size.count() << " B in elements of " << element.count()
-                                << " on " << network.ranks() << " ranks beats " << describe(bound);
+    EXPECT_LE(bound.time, time) << what << " of " << size.count() << " B in elements of "
+                                << element.count() << " on " << network.ranks() << " ranks beats "
+                                << describe(bound);
 }
 
 Duration time_of(const Network& network, const Schedule& schedule, Bytes size, Bytes element) {
@@ -229,7 +237,8 @@ TEST(BoundsProperty, RingsAreNotFasterThanTheBound) {
     bool is_healthy = true;
     for (int rank = 0; rank < ranks; ++rank) {
       const bool slow = random.number(0, 5) == 0;
-      capacity.push_back(slow ? Bandwidth(healthy.count() * 100 / random.number(101, 400)) : healthy);
+      capacity.push_back(slow ? Bandwidth(healthy.count() * 100 / random.number(101, 400))
+                              : healthy);
       is_healthy &= !slow;
     }
     const bool ideal = random.number(0, 1) == 0;
@@ -240,10 +249,14 @@ TEST(BoundsProperty, RingsAreNotFasterThanTheBound) {
     for (const CollectiveType type :
          {CollectiveType::allreduce, CollectiveType::allgather, CollectiveType::reduce_scatter}) {
       const Collective job = collective(type, network);
-      const Schedule ring = generate({network, job, size, element, Sharing::exclusive, JsonCursor(options, "test"), {}}).schedule;
-      expect_not_below_bound(network, job, size, element, time_of(network, ring, size, element), "ring");
-      // Without failures and latency the ring is optimal, so the bound must be as large as its time, but for what
-      // every step's time is rounded up by.
+      const Schedule ring =
+          generate(
+              {network, job, size, element, Sharing::exclusive, JsonCursor(options, "test"), {}})
+              .schedule;
+      expect_not_below_bound(network, job, size, element, time_of(network, ring, size, element),
+                             "ring");
+      // Without failures and latency the ring is optimal, so the bound must be as large as its
+      // time, but for what every step's time is rounded up by.
       if (!is_healthy || !ideal) continue;
       const Bytes whole(size.count() * ranks);
       const Duration time = time_of(network, ring, whole, Bytes(1));
@@ -253,10 +266,10 @@ TEST(BoundsProperty, RingsAreNotFasterThanTheBound) {
   }
 }
 
-// Schedules on any network, right by construction: unit by unit along trees of random shape among ranks that have a
-// route, or straight from source to destination.
+// Schedules on any network, right by construction: unit by unit along trees of random shape among
+// ranks that have a route, or straight from source to destination.
 class RandomSchedule {
- public:
+public:
   RandomSchedule(Random& random, const Network& network, const Collective& job)
       : random_(random), network_(network), job_(job) {}
 
@@ -273,12 +286,24 @@ class RandomSchedule {
           spread(u, root, collect(u, root));
           break;
         }
-        case CollectiveType::reduce: collect(u, job_.root); break;
-        case CollectiveType::broadcast: spread(u, job_.root, {}); break;
-        case CollectiveType::reduce_scatter: collect(u, u); break;
-        case CollectiveType::allgather: spread(u, u, {}); break;
-        case CollectiveType::gather: pass(u, u, job_.root); break;
-        case CollectiveType::scatter: pass(u, job_.root, u); break;
+        case CollectiveType::reduce:
+          collect(u, job_.root);
+          break;
+        case CollectiveType::broadcast:
+          spread(u, job_.root, {});
+          break;
+        case CollectiveType::reduce_scatter:
+          collect(u, u);
+          break;
+        case CollectiveType::allgather:
+          spread(u, u, {});
+          break;
+        case CollectiveType::gather:
+          pass(u, u, job_.root);
+          break;
+        case CollectiveType::scatter:
+          pass(u, job_.root, u);
+          break;
         case CollectiveType::alltoall:
           for (int from = 0; from < ranks; ++from) pass(u, from, u);
           break;
@@ -287,15 +312,15 @@ class RandomSchedule {
     return std::move(schedule_);
   }
 
- private:
+private:
   uint32_t send(int unit, int from, int to, TransferOp op, const std::vector<uint32_t>& after) {
-    schedule_.add({static_cast<uint32_t>(from), static_cast<uint32_t>(to), static_cast<uint32_t>(unit),
-                   static_cast<uint32_t>(unit), op, 0, after});
+    schedule_.add({static_cast<uint32_t>(from), static_cast<uint32_t>(to),
+                   static_cast<uint32_t>(unit), static_cast<uint32_t>(unit), op, 0, after});
     return static_cast<uint32_t>(schedule_.size() - 1);
   }
 
-  // parent[v] of a random spanning tree in which `root` reaches all, or all reach it; in an order in which each
-  // stands after its parent.
+  // parent[v] of a random spanning tree in which `root` reaches all, or all reach it; in an order
+  // in which each stands after its parent.
   std::vector<std::pair<int, int>> tree(int root, bool towards_root) {
     std::vector<bool> in(static_cast<size_t>(network_.ranks()));
     in[static_cast<size_t>(root)] = true;
@@ -305,7 +330,8 @@ class RandomSchedule {
       for (int child = 0; child < network_.ranks(); ++child)
         for (int parent = 0; parent < network_.ranks(); ++parent)
           if (in[static_cast<size_t>(parent)] && !in[static_cast<size_t>(child)] &&
-              (towards_root ? network_.has_route(child, parent) : network_.has_route(parent, child)))
+              (towards_root ? network_.has_route(child, parent)
+                            : network_.has_route(parent, child)))
             candidates.push_back({child, parent});
       edges.push_back(random_.pick(candidates));
       in[static_cast<size_t>(edges.back().first)] = true;
@@ -319,7 +345,8 @@ class RandomSchedule {
     const auto edges = tree(root, true);
     for (auto edge = edges.rbegin(); edge != edges.rend(); ++edge)
       came[static_cast<size_t>(edge->second)].push_back(
-          send(unit, edge->first, edge->second, TransferOp::reduce, came[static_cast<size_t>(edge->first)]));
+          send(unit, edge->first, edge->second, TransferOp::reduce,
+               came[static_cast<size_t>(edge->first)]));
     return came[static_cast<size_t>(root)];
   }
 
@@ -327,7 +354,8 @@ class RandomSchedule {
     std::vector<std::vector<uint32_t>> came(static_cast<size_t>(network_.ranks()));
     came[static_cast<size_t>(root)] = ready;
     for (const auto& [child, parent] : tree(root, false))
-      came[static_cast<size_t>(child)] = {send(unit, parent, child, TransferOp::copy, came[static_cast<size_t>(parent)])};
+      came[static_cast<size_t>(child)] = {
+          send(unit, parent, child, TransferOp::copy, came[static_cast<size_t>(parent)])};
   }
 
   // Hands the unit on along the tree's path.
@@ -338,7 +366,8 @@ class RandomSchedule {
     std::vector<int> path{to};
     while (path.back() != from) path.push_back(parent[static_cast<size_t>(path.back())]);
     std::vector<uint32_t> came;
-    for (size_t i = path.size() - 1; i > 0; --i) came = {send(unit, path[i], path[i - 1], TransferOp::copy, came)};
+    for (size_t i = path.size() - 1; i > 0; --i)
+      came = {send(unit, path[i], path[i - 1], TransferOp::copy, came)};
   }
 
   Random& random_;
@@ -350,11 +379,13 @@ class RandomSchedule {
 TEST(BoundsProperty, TreesOnAnyNetworkAreNotFasterThanTheBound) {
   Random random(5);
   for (int round = 0; round < 400; ++round) {
-    const int ranks = static_cast<int>(random.number(2, 7)), switches = static_cast<int>(random.number(0, 2));
+    const int ranks = static_cast<int>(random.number(2, 7)),
+              switches = static_cast<int>(random.number(0, 2));
     const Network network = random_network(random, ranks, switches, random.number(0, 1) == 0);
     const Bytes size = random_size(random), element(random.pick<int64_t>({1, 4}));
     for (const CollectiveType type : all_types) {
-      const Collective job = collective(type, network, static_cast<int>(random.number(0, ranks - 1)));
+      const Collective job =
+          collective(type, network, static_cast<int>(random.number(0, ranks - 1)));
       const Schedule schedule = RandomSchedule(random, network, job).make();
       expect_not_below_bound(network, job, size, element, time_of(network, schedule, size, element),
                              std::string(to_string(type)) + " along trees");

@@ -1,4 +1,5 @@
-// The optimal rates of Blink's machines, as exact fractions of one link, and of machines with switches.
+// The optimal rates of Blink's machines, as exact fractions of one link, and of machines with
+// switches.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -51,9 +52,11 @@ TEST(BoundsBlink, EqualTheOracleOfDgx1) {
     SCOPED_TRACE(line);
     for (int root = 0; root < network.ranks(); ++root) {
       for (const CollectiveType type : {CollectiveType::broadcast, CollectiveType::reduce})
-        EXPECT_EQ(rate(network, collective(type, network, root), link), Fraction::parse(value("lambda")));
+        EXPECT_EQ(rate(network, collective(type, network, root), link),
+                  Fraction::parse(value("lambda")));
     }
-    EXPECT_EQ(rate(network, collective(CollectiveType::allreduce, network), link), Fraction::parse(value("tau")));
+    EXPECT_EQ(rate(network, collective(CollectiveType::allreduce, network), link),
+              Fraction::parse(value("tau")));
     for (const CollectiveType type : {CollectiveType::allgather, CollectiveType::reduce_scatter})
       EXPECT_EQ(rate(network, collective(type, network), link), Fraction::parse(value("AG_algbw")));
 
@@ -62,13 +65,14 @@ TEST(BoundsBlink, EqualTheOracleOfDgx1) {
     const auto parts = split(value("tau_partition"), '|');
     for (size_t part = 0; part < parts.size(); ++part)
       for (const char digit : parts[part])
-        part_of[static_cast<size_t>(std::find(gpus.begin(), gpus.end(), digit - '0') - gpus.begin())] =
-            static_cast<int>(part);
+        part_of[static_cast<size_t>(std::find(gpus.begin(), gpus.end(), digit - '0') -
+                                    gpus.begin())] = static_cast<int>(part);
     Wide between = 0;
     for (const NetworkLink& arc : network.links())
       if (part_of[static_cast<size_t>(arc.from)] != part_of[static_cast<size_t>(arc.to)])
         between += arc.capacity.count();
-    EXPECT_EQ(Fraction(static_cast<int64_t>(between), 2 * link.count() * static_cast<int64_t>(parts.size() - 1)),
+    EXPECT_EQ(Fraction(static_cast<int64_t>(between),
+                       2 * link.count() * static_cast<int64_t>(parts.size() - 1)),
               Fraction::parse(value("tau")));
     ++rows;
   }
@@ -91,7 +95,8 @@ TEST(BoundsBlink, WholeMachines) {
       lower_bounds({volta, collective(CollectiveType::allreduce, volta), Bytes(7'000'000'000)});
   EXPECT_EQ(bounds[0].name, "rank volume");
   EXPECT_EQ(bounds[0].certificate,
-            "limited by the capacity between the 8 ranks: an allreduce moves at least 2 x 7 x 7 GB between them, "
+            "limited by the capacity between the 8 ranks: an allreduce moves at least 2 x 7 x 7 GB "
+            "between them, "
             "through 1.2 TB/s: algbw is at most 24/7 links' worth");
 }
 
@@ -112,7 +117,8 @@ TEST(BoundsBlink, MachinesWithSwitches) {
   std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7};
   const std::vector<Bandwidth> a100(4, gigabytes(25)), h100(4, gigabytes(50));
   const auto first = [](const std::vector<Bandwidth>& nics, size_t servers) {
-    return std::vector<Bandwidth>(nics.begin(), nics.begin() + static_cast<std::ptrdiff_t>(servers));
+    return std::vector<Bandwidth>(nics.begin(),
+                                  nics.begin() + static_cast<std::ptrdiff_t>(servers));
   };
   std::vector<Case> cases;
   cases.push_back({"DGX-1P", mesh(all, dgx1_wires(false), gigabytes(20)), 91.428571});
@@ -130,10 +136,11 @@ TEST(BoundsBlink, MachinesWithSwitches) {
       const auto bounds = lower_bounds({entry.network, collective(type, entry.network), size});
       EXPECT_NEAR(32e12 / static_cast<double>(bounds[0].time.count()), entry.algbw, 1e-5)
           << entry.name << ": " << describe(bounds[0]);
-      // No set of ranks is worse than the worst of single ranks and servers here; all were searched, but on one
-      // NVSwitch, where there is no need.
+      // No set of ranks is worse than the worst of single ranks and servers here; all were
+      // searched, but on one NVSwitch, where there is no need.
       const Bound* set = find(bounds, "set cut");
-      EXPECT_EQ(set == nullptr, entry.network.servers() == 1 && entry.network.vertices().size() > 8);
+      EXPECT_EQ(set == nullptr,
+                entry.network.servers() == 1 && entry.network.vertices().size() > 8);
       EXPECT_TRUE(set == nullptr || set->time == bounds[0].time);
     }
   }

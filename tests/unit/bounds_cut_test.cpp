@@ -10,17 +10,19 @@ namespace {
 
 using namespace test;
 
-std::vector<Bound> bounds_of(const Network& network, CollectiveType type, int64_t bytes, int root = 0,
-                             int64_t element = 1) {
+std::vector<Bound> bounds_of(const Network& network, CollectiveType type, int64_t bytes,
+                             int root = 0, int64_t element = 1) {
   return lower_bounds({network, collective(type, network, root), Bytes(bytes), Bytes(element)});
 }
 
 TEST(BoundsDemand, FollowsTheRoundingOfParts) {
   // 10 B of 4 B elements on 4 ranks: parts begin at 0, 2.5 -> 0, 5 -> 4, 7.5 -> 4 and end at 10.
   const Network network = star({gigabytes(1), gigabytes(1), gigabytes(1), gigabytes(1)});
-  const BoundRequest request{network, collective(CollectiveType::allgather, network), Bytes(10), Bytes(4)};
+  const BoundRequest request{network, collective(CollectiveType::allgather, network), Bytes(10),
+                             Bytes(4)};
   const Demand demand(request);
-  EXPECT_TRUE(demand.part(0) == 0 && demand.part(1) == 4 && demand.part(2) == 0 && demand.part(3) == 6);
+  EXPECT_TRUE(demand.part(0) == 0 && demand.part(1) == 4 && demand.part(2) == 0 &&
+              demand.part(3) == 6);
   EXPECT_TRUE(demand.leaving(demand.set_of({0, 1, 3})) == 10);
   EXPECT_TRUE(demand.entering(demand.set_of({0, 1, 3})) == 0);
   EXPECT_FALSE(demand.must_reach(0, 1));
@@ -39,9 +41,9 @@ TEST(BoundsDemand, IsWhatEachCollectiveMustMove) {
     CollectiveType type;
     int without_root, with_root;  // {0}, and {0, 1, 2} with the root 1
   };
-  for (const Row& row : {Row{allreduce, 40, 40}, Row{allgather, 10, 30}, Row{reduce_scatter, 30, 10},
-                         Row{broadcast, 0, 40}, Row{reduce, 40, 0}, Row{gather, 10, 0}, Row{scatter, 0, 10},
-                         Row{alltoall, 30, 30}}) {
+  for (const Row& row : {Row{allreduce, 40, 40}, Row{allgather, 10, 30},
+                         Row{reduce_scatter, 30, 10}, Row{broadcast, 0, 40}, Row{reduce, 40, 0},
+                         Row{gather, 10, 0}, Row{scatter, 0, 10}, Row{alltoall, 30, 30}}) {
     EXPECT_EQ(leaving(row.type, {0}), row.without_root) << to_string(row.type);
     EXPECT_EQ(leaving(row.type, {0, 1, 2}), row.with_root) << to_string(row.type);
     EXPECT_EQ(leaving(row.type, {}), 0);
@@ -52,8 +54,8 @@ TEST(BoundsDemand, IsWhatEachCollectiveMustMove) {
 TEST(BoundsCut, NamesTheServer) {
   // 3 servers of 2, the last with half its NICs: 8 GiB must get into it through 2 x 50 GB/s.
   const Network network = rail(2, gigabytes(1000), {gigabytes(100), gigabytes(100), gigabytes(50)});
-  const auto bounds =
-      lower_bounds({network, collective(CollectiveType::broadcast, network), Bytes(int64_t{8} << 30)});
+  const auto bounds = lower_bounds(
+      {network, collective(CollectiveType::broadcast, network), Bytes(int64_t{8} << 30)});
   EXPECT_EQ(bounds[0].name, "server cut");
   EXPECT_EQ(bounds[0].certificate, "limited by server 2: 8 GiB must enter it through 100 GB/s");
   EXPECT_EQ(bounds[0].time, Duration(85'899'345'920));
@@ -64,8 +66,9 @@ TEST(BoundsCut, NamesTheServer) {
 
 TEST(BoundsCut, FindsASetThatIsNoServer) {
   // Two triangles of fast links joined by one slow one: the cut is {0, 1, 2}, on one server.
-  const Network network =
-      mesh({0, 1, 2, 3, 4, 5}, {{0, 1, 4}, {1, 2, 4}, {0, 2, 4}, {3, 4, 4}, {4, 5, 4}, {3, 5, 4}, {2, 3, 1}}, gigabytes(10));
+  const Network network = mesh(
+      {0, 1, 2, 3, 4, 5},
+      {{0, 1, 4}, {1, 2, 4}, {0, 2, 4}, {3, 4, 4}, {4, 5, 4}, {3, 5, 4}, {2, 3, 1}}, gigabytes(10));
   const auto set_of = [&](CollectiveType type) {
     const auto bounds = bounds_of(network, type, 6'000'000'000, 4);
     const Bound* set = find(bounds, "set cut");
@@ -84,15 +87,18 @@ TEST(BoundsCut, FindsASetThatIsNoServer) {
   EXPECT_EQ(set_of(CollectiveType::scatter).amount, Bytes(3'000'000'000));
   EXPECT_EQ(set_of(CollectiveType::alltoall).amount, Bytes(9'000'000'000));
   EXPECT_EQ(set_of(CollectiveType::gather).certificate,
-            "limited by ranks 0, 1, 2: 3 GB must leave them through 10 GB/s: algbw is at most 2 links' worth");
+            "limited by ranks 0, 1, 2: 3 GB must leave them through 10 GB/s: algbw is at most 2 "
+            "links' worth");
 }
 
 TEST(BoundsCut, AlltoallTriesUnionsOfWeakServers) {
-  // 12 ranks, 6 of them on slow ports: 36 parts must leave these through 6 GB/s, 11 each of them through 1.
+  // 12 ranks, 6 of them on slow ports: 36 parts must leave these through 6 GB/s, 11 each of them
+  // through 1.
   std::vector<Bandwidth> capacity(12, gigabytes(100));
   for (size_t rank = 0; rank < 6; ++rank) capacity[2 * rank] = gigabytes(1);
   const Network weak = star(capacity);
-  EXPECT_EQ(bounds_of(weak, CollectiveType::alltoall, 12'000'000'000)[0].time, Duration(11'000'000'000'000));
+  EXPECT_EQ(bounds_of(weak, CollectiveType::alltoall, 12'000'000'000)[0].time,
+            Duration(11'000'000'000'000));
   // Three fast ranks on each end of a thin link: 9 parts through 1 GB/s.
   std::vector<Wire> wires{{5, 6, 1}};
   std::vector<int> all;
@@ -153,7 +159,8 @@ TEST(Bounds, RefuseWhatDoesNotFit) {
 
 TEST(Bounds, RefuseWhatNoScheduleCanDo) {
   // 0 can send to 1, but nothing comes back.
-  const Network one_way({{"a", 0}, {"b", 0}}, 2, {{"", 0, 1, gigabytes(1), {}, LinkKind::nvlink}}, {});
+  const Network one_way({{"a", 0}, {"b", 0}}, 2, {{"", 0, 1, gigabytes(1), {}, LinkKind::nvlink}},
+                        {});
   using enum CollectiveType;
   for (const CollectiveType type : {allreduce, allgather, reduce_scatter, reduce, gather, alltoall})
     EXPECT_EQ(error_of({one_way, collective(type, one_way), Bytes(2)}),
@@ -164,7 +171,8 @@ TEST(Bounds, RefuseWhatNoScheduleCanDo) {
   // Two pairs that know nothing of each other.
   const Network islands = mesh({0, 1, 2, 3}, {{0, 1, 1}, {2, 3, 1}}, gigabytes(1));
   EXPECT_EQ(error_of({islands, collective(broadcast, islands), Bytes(2)}),
-            "no schedule can do this broadcast: ranks 0, 1 and the other ranks have no path that it needs");
+            "no schedule can do this broadcast: ranks 0, 1 and the other ranks have no path that "
+            "it needs");
 }
 
 }  // namespace

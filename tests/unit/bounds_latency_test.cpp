@@ -29,17 +29,20 @@ TEST(BoundsLatency, IsTheLongestShortestWayThatIsNeeded) {
     EXPECT_EQ(latency(network, type).time, Duration(6'200'000)) << to_string(type);
     EXPECT_EQ(latency(network, type).parts, (std::vector<std::vector<int>>{{1}, {0}}));
   }
-  for (const CollectiveType type : {broadcast, scatter}) EXPECT_EQ(latency(network, type).time, Duration(3'200'000));
-  for (const CollectiveType type : {reduce, gather}) EXPECT_EQ(latency(network, type).time, Duration(6'200'000));
+  for (const CollectiveType type : {broadcast, scatter})
+    EXPECT_EQ(latency(network, type).time, Duration(3'200'000));
+  for (const CollectiveType type : {reduce, gather})
+    EXPECT_EQ(latency(network, type).time, Duration(6'200'000));
   EXPECT_EQ(latency(network, broadcast, 3, 1).time, Duration(6'200'000));
   EXPECT_EQ(latency(network, broadcast).certificate,
-            "limited by the way from rank 0 (a) to rank 2 (c): latencies and message overhead add up to 3.2 us");
+            "limited by the way from rank 0 (a) to rank 2 (c): latencies and message overhead add "
+            "up to 3.2 us");
 }
 
 TEST(BoundsLatency, LeavesOutPartsThatAreEmpty) {
   const Network network = triangle();
-  // One byte: only rank 2 has a part. So in an allgather 2 sends to 1 (5.2 us), in a reduce_scatter 2 receives
-  // from 0 (3.2), and of an alltoall nothing is certain.
+  // One byte: only rank 2 has a part. So in an allgather 2 sends to 1 (5.2 us), in a reduce_scatter
+  // 2 receives from 0 (3.2), and of an alltoall nothing is certain.
   EXPECT_EQ(latency(network, CollectiveType::allgather, 1).time, Duration(5'200'000));
   EXPECT_EQ(latency(network, CollectiveType::reduce_scatter, 1).time, Duration(3'200'000));
   EXPECT_EQ(latency(network, CollectiveType::gather, 1).time, Duration(4'100'000));
@@ -49,7 +52,8 @@ TEST(BoundsLatency, LeavesOutPartsThatAreEmpty) {
 
 TEST(BoundsLatency, LargeNetworksAreSweptFromAFewRanks) {
   // 2000 ranks on a fabric; those that are farthest are found all the same: 3 us out of rank 1234.
-  std::vector<NetworkLink> links = star(std::vector<Bandwidth>(2000, gigabytes(1)), Duration(2'000'000)).links();
+  std::vector<NetworkLink> links =
+      star(std::vector<Bandwidth>(2000, gigabytes(1)), Duration(2'000'000)).links();
   std::vector<NetworkVertex> vertices = star(std::vector<Bandwidth>(2000, gigabytes(1))).vertices();
   links[2 * 1234].latency = Duration(3'000'000);
   const Network network(std::move(vertices), 2000, std::move(links), Duration(50'000));

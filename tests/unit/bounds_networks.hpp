@@ -10,27 +10,34 @@
 
 namespace slackline::test {
 
-constexpr Bandwidth gigabytes(int64_t count) { return Bandwidth(count * 8'000'000'000); }
+constexpr Bandwidth gigabytes(int64_t count) {
+  return Bandwidth(count * 8'000'000'000);
+}
 
 /// One rank a server, each with this transmit and receive capacity into a common fabric.
-inline Network star(const std::vector<Bandwidth>& capacity, Duration latency = {}, Duration overhead = {}) {
+inline Network star(const std::vector<Bandwidth>& capacity, Duration latency = {},
+                    Duration overhead = {}) {
   const int ranks = static_cast<int>(capacity.size());
   std::vector<NetworkVertex> vertices;
   for (int rank = 0; rank < ranks; ++rank) vertices.push_back({"gpu" + std::to_string(rank), rank});
   vertices.push_back({"fabric", -1});
   std::vector<NetworkLink> links;
   for (int rank = 0; rank < ranks; ++rank) {
-    links.push_back({"tx", rank, ranks, capacity[static_cast<size_t>(rank)], latency, LinkKind::network});
-    links.push_back({"rx", ranks, rank, capacity[static_cast<size_t>(rank)], {}, LinkKind::network});
+    links.push_back(
+        {"tx", rank, ranks, capacity[static_cast<size_t>(rank)], latency, LinkKind::network});
+    links.push_back(
+        {"rx", ranks, rank, capacity[static_cast<size_t>(rank)], {}, LinkKind::network});
   }
   return Network(std::move(vertices), ranks, std::move(links), overhead);
 }
 
-/// Servers with g GPUs on an NVSwitch; nic[s] for each GPU of server s, where there are several servers.
+/// Servers with g GPUs on an NVSwitch; nic[s] for each GPU of server s, where there are several
+/// servers.
 inline Network rail(int g, Bandwidth nvlink, const std::vector<Bandwidth>& nic) {
   const int servers = static_cast<int>(nic.size()), ranks = g * servers;
   std::vector<NetworkVertex> vertices;
-  for (int rank = 0; rank < ranks; ++rank) vertices.push_back({"gpu" + std::to_string(rank), rank / g});
+  for (int rank = 0; rank < ranks; ++rank)
+    vertices.push_back({"gpu" + std::to_string(rank), rank / g});
   for (int s = 0; s < servers; ++s) vertices.push_back({"nvswitch" + std::to_string(s), s});
   vertices.push_back({"fabric", -1});
   std::vector<NetworkLink> links;
@@ -40,7 +47,8 @@ inline Network rail(int g, Bandwidth nvlink, const std::vector<Bandwidth>& nic) 
   };
   for (int rank = 0; rank < ranks; ++rank) {
     both(rank, ranks + rank / g, nvlink, LinkKind::nvlink);
-    if (servers > 1) both(rank, ranks + servers, nic[static_cast<size_t>(rank / g)], LinkKind::network);
+    if (servers > 1)
+      both(rank, ranks + servers, nic[static_cast<size_t>(rank / g)], LinkKind::network);
   }
   if (servers == 1) vertices.pop_back();
   return Network(std::move(vertices), ranks, std::move(links), {});
@@ -63,7 +71,8 @@ inline std::vector<Wire> dgx1_wires(bool volta) {
 }
 
 /// The network of some vertices' direct links, `unit` each, both ways; all on one server.
-inline Network mesh(const std::vector<int>& chosen, const std::vector<Wire>& wires, Bandwidth unit) {
+inline Network mesh(const std::vector<int>& chosen, const std::vector<Wire>& wires,
+                    Bandwidth unit) {
   std::vector<NetworkVertex> vertices;
   for (const int gpu : chosen) vertices.push_back({"gpu" + std::to_string(gpu), 0});
   const auto place = [&](int gpu) {
@@ -91,8 +100,8 @@ inline Collective collective(CollectiveType type, const Network& network, int ro
 
 /// The bound of that name, or nullptr.
 inline const Bound* find(const std::vector<Bound>& bounds, const std::string& name) {
-  const auto found =
-      std::find_if(bounds.begin(), bounds.end(), [&](const Bound& bound) { return bound.name == name; });
+  const auto found = std::find_if(bounds.begin(), bounds.end(),
+                                  [&](const Bound& bound) { return bound.name == name; });
   return found == bounds.end() ? nullptr : &*found;
 }
 

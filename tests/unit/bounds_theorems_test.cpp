@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "bounds_networks.hpp"
 
@@ -32,8 +32,10 @@ TEST(BoundsTheorems, EqualTheOracle) {
       slow += l > Fraction(1);
     }
     const Network network = star(capacity);
-    const auto bounds = lower_bounds({network, collective(CollectiveType::allreduce, network), size});
-    const double expected = Fraction::parse(entry.at("lower_bound_over_n").get<std::string>()).to_double();
+    const auto bounds =
+        lower_bounds({network, collective(CollectiveType::allreduce, network), size});
+    const double expected =
+        Fraction::parse(entry.at("lower_bound_over_n").get<std::string>()).to_double();
     // Nothing on a star is sharper than the theorem, and among equals it comes first.
     EXPECT_EQ(bounds[0].name, slow > 1 ? "theorem 2" : "theorem 1");
     EXPECT_NEAR(static_cast<double>(bounds[0].time.count()) / n, expected, 1e-9 * expected)
@@ -52,19 +54,24 @@ TEST(BoundsTheorems, Theorem1SaysWhatBinds) {
   EXPECT_EQ(bounds[0].time, Duration(20'000'000'000));  // 1 GB at 50 GB/s
   EXPECT_EQ(bounds[0].parts, (std::vector<std::vector<int>>{{0}}));
   EXPECT_EQ(bounds[0].certificate,
-            "limited by rank 0 (gpu0), slowed down by l = 2: it must receive, and send, 1 GB through 50 GB/s");
+            "limited by rank 0 (gpu0), slowed down by l = 2: it must receive, and send, 1 GB "
+            "through 50 GB/s");
   EXPECT_EQ(describe(bounds[0]),
-            "theorem 1: 20 ms; limited by rank 0 (gpu0), slowed down by l = 2: it must receive, and send, 1 GB "
+            "theorem 1: 20 ms; limited by rank 0 (gpu0), slowed down by l = 2: it must receive, "
+            "and send, 1 GB "
             "through 50 GB/s [Chen et al., arXiv 2606.01680, Theorem 1]");
-  // l = 8/7: 2 x 3 GB through 3 x 100 + 87.5 GB/s = 15.48 ms, against 11.43 ms for the straggler alone.
-  const Network slight = star({gigabytes(100), Bandwidth(700'000'000'000), gigabytes(100), gigabytes(100)});
+  // l = 8/7: 2 x 3 GB through 3 x 100 + 87.5 GB/s = 15.48 ms, against 11.43 ms for the straggler
+  // alone.
+  const Network slight =
+      star({gigabytes(100), Bandwidth(700'000'000'000), gigabytes(100), gigabytes(100)});
   bounds = lower_bounds({slight, collective(CollectiveType::allreduce, slight), size});
   EXPECT_EQ(bounds[0].name, "theorem 1");
   EXPECT_EQ(bounds[0].time, Duration(15'483'870'967));  // 6/387.5 s
   EXPECT_EQ(bounds[0].amount, Bytes(6'000'000'000));
   EXPECT_EQ(bounds[0].capacity, Bandwidth(3'100'000'000'000));
   EXPECT_EQ(bounds[0].certificate,
-            "limited by the NICs together: 4 ranks must send 2 x 3 x 1 GB through 387.5 GB/s (1 slowed down, most "
+            "limited by the NICs together: 4 ranks must send 2 x 3 x 1 GB through 387.5 GB/s (1 "
+            "slowed down, most "
             "of all rank 1 (gpu1) by l = 8/7)");
 }
 
@@ -74,14 +81,18 @@ TEST(BoundsTheorems, Theorem3IsThePapersFormula) {
   const double n = 1e10;  // ps at 100 GB/s
   for (const int g : {2, 4, 8}) {
     for (const int servers : {2, 3, 16}) {
-      for (const auto& [l, capacity] : std::vector<std::pair<double, Bandwidth>>{
-               {1.0, gigabytes(100)}, {8.0 / 7, Bandwidth(700'000'000'000)}, {2.0, gigabytes(50)}, {4.0, gigabytes(25)}}) {
+      for (const auto& [l, capacity] :
+           std::vector<std::pair<double, Bandwidth>>{{1.0, gigabytes(100)},
+                                                     {8.0 / 7, Bandwidth(700'000'000'000)},
+                                                     {2.0, gigabytes(50)},
+                                                     {4.0, gigabytes(25)}}) {
         std::vector<Bandwidth> nic(static_cast<size_t>(servers), gigabytes(100));
         nic[1] = capacity;
         const Network network = rail(g, gigabytes(90'000), nic);
         const double p = g * servers;
         const double expected = std::max(2 * l * (p - g) / (g * (l * (p - g) + g)), l / g) * n;
-        const auto bounds = lower_bounds({network, collective(CollectiveType::allreduce, network), size});
+        const auto bounds =
+            lower_bounds({network, collective(CollectiveType::allreduce, network), size});
         EXPECT_EQ(bounds[0].name, "theorem 3");
         EXPECT_NEAR(static_cast<double>(bounds[0].time.count()), expected, 1e-9 * expected + 1);
       }
@@ -90,7 +101,8 @@ TEST(BoundsTheorems, Theorem3IsThePapersFormula) {
 }
 
 TEST(BoundsTheorems, SlowNvlinkBindsBeforeTheorem3) {
-  // Each of 2 x 8 ranks has 10 + 100 GB/s: 2 x 15 x 1 GB through 16 x 110 GB/s, worse than the server's 1/800 s.
+  // Each of 2 x 8 ranks has 10 + 100 GB/s: 2 x 15 x 1 GB through 16 x 110 GB/s, worse than the
+  // server's 1/800 s.
   const Network network = rail(8, gigabytes(10), {gigabytes(100), gigabytes(100)});
   const auto bounds =
       lower_bounds({network, collective(CollectiveType::allreduce, network), Bytes(1'000'000'000)});

@@ -25,7 +25,8 @@ TEST(BoundsVolume, CountsASwitchOnItsCheaperSide) {
   }
   const Network star({{"a", 0}, {"b", 1}, {"c", 2}, {"fabric", -1}}, 3, links, {});
   EXPECT_EQ(between(star, {0, 1, 2}), 6);
-  // {a, b} to c: 1 + 2 out and 3 back if the fabric counts as unreached; c's 3 + 10 if it belongs to {a, b}.
+  // {a, b} to c: 1 + 2 out and 3 back if the fabric counts as unreached; c's 3 + 10 if it belongs
+  // to {a, b}.
   EXPECT_EQ(between(star, {0, 0, 1}), 6);
   for (NetworkLink& link : links) std::swap(link.from, link.to);
   const Network turned({{"a", 0}, {"b", 1}, {"c", 2}, {"fabric", -1}}, 3, links, {});
@@ -42,10 +43,12 @@ TEST(BoundsVolume, PutsSwitchesIntoTheirServers) {
 }
 
 TEST(BoundsVolume, NvlinkOrNicsBind) {
-  // optcc.md: at g = 8 and 100 GB/s NICs, NVLinks of 900 GB/s leave the NICs to bind, of 450 GB/s they bind.
+  // optcc.md: at g = 8 and 100 GB/s NICs, NVLinks of 900 GB/s leave the NICs to bind, of 450 GB/s
+  // they bind.
   const auto binding = [](int64_t nvlink) {
     const Network network = rail(8, gigabytes(nvlink), std::vector<Bandwidth>(16, gigabytes(100)));
-    return lower_bounds({network, collective(CollectiveType::allreduce, network), Bytes(int64_t{8} << 30)})[0];
+    return lower_bounds(
+        {network, collective(CollectiveType::allreduce, network), Bytes(int64_t{8} << 30)})[0];
   };
   EXPECT_EQ(binding(900).name, "theorem 3");
   EXPECT_EQ(binding(450).name, "rank volume");
@@ -54,7 +57,8 @@ TEST(BoundsVolume, NvlinkOrNicsBind) {
 }
 
 TEST(BoundsVolume, FindsThePartitionThatIsNeitherRanksNorServers) {
-  // A ring of four with a pendant vertex on a thin link: 1 unit for that alone; all ranks would give 9/4.
+  // A ring of four with a pendant vertex on a thin link: 1 unit for that alone; all ranks would
+  // give 9/4.
   const Network network =
       mesh({0, 1, 2, 3, 4}, {{0, 1, 2}, {1, 2, 2}, {2, 3, 2}, {3, 0, 2}, {3, 4, 1}}, gigabytes(10));
   const auto bounds =
@@ -64,13 +68,15 @@ TEST(BoundsVolume, FindsThePartitionThatIsNeitherRanksNorServers) {
   EXPECT_EQ(partition->rate_in_links, Fraction(1));
   EXPECT_EQ(partition->parts, (std::vector<std::vector<int>>{{0, 1, 2, 3}, {4}}));
   EXPECT_EQ(partition->certificate,
-            "limited by the capacity between the parts 0 1 2 3 | 4: an allreduce moves at least 2 x 1 x 1 GB "
+            "limited by the capacity between the parts 0 1 2 3 | 4: an allreduce moves at least 2 "
+            "x 1 x 1 GB "
             "between them, through 20 GB/s: algbw is at most 1 links' worth");
   EXPECT_EQ(find(bounds, "rank volume")->rate_in_links, Fraction(9, 4));
 }
 
 // The least capacity / (parts - 1) over all partitions, as a fraction, by trying them all.
-Fraction strength_by_force(std::vector<int>& part_of, size_t next, int parts, const std::vector<Edge>& edges) {
+Fraction strength_by_force(std::vector<int>& part_of, size_t next, int parts,
+                           const std::vector<Edge>& edges) {
   if (next == part_of.size()) {
     if (parts < 2) return Fraction(1'000'000'000);
     int64_t capacity = 0;
@@ -100,7 +106,8 @@ TEST(BoundsStrength, EqualsTheBestOfAllPartitions) {
     const Fraction expected = strength_by_force(part_of, 0, 0, edges);
     const Partition found = weakest_partition(vertices, edges);
     ASSERT_GE(found.parts, 2);
-    EXPECT_EQ(Fraction(static_cast<int64_t>(found.capacity), found.parts - 1), expected) << "round " << round;
+    EXPECT_EQ(Fraction(static_cast<int64_t>(found.capacity), found.parts - 1), expected)
+        << "round " << round;
     neither += found.parts > 2 && found.parts < vertices;
   }
   EXPECT_GT(neither, 10);  // else the test would not have tried much
