@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/utf8.hpp"
 #include "schedule/cbor_reader.hpp"
 #include "schedule/json_reader.hpp"
 #include "schedule/schedule_builder.hpp"
@@ -22,6 +23,7 @@ constexpr int format_version = 1;
 
 // A string that is certainly UTF-8: what an importer took from a file need not be.
 std::string utf8(const std::string& text) {
+  if (is_utf8(text)) return text;
   return nlohmann::json::parse(
       nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
