@@ -5,6 +5,7 @@ packages=(
   g++ cmake ninja-build ccache git
   ns3 libns3-dev libgsl-dev libsqlite3-dev     # ns-3's CMake package refers to all four
   libboost-graph-dev nlohmann-json3-dev libfmt-dev libcli11-dev libpugixml-dev liblpsolve55-dev
+  gnuplot-nox                                  # the figures in results/
   libgtest-dev libgmock-dev librapidcheck-dev libvalijson-dev libbenchmark-dev
 )
 missing=()

@@ -9,4 +9,7 @@ namespace slackline {
 /// the largest slowdown where a rank is slow. No options.
 extern const Algorithm ring_algorithm;
 
+/// The ring's transfers alone; chunk c is unit c of as many units as there are ranks.
+void emit_ring(const Collective& collective, TransferSink& sink);
+
 }  // namespace slackline

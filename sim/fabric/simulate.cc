@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 
+#include <ns3/boolean.h>
 #include <ns3/callback.h>
 #include <ns3/enum.h>
 #include <ns3/priority-queue-scheduler.h>
@@ -53,6 +54,7 @@ simulate(const Network& network, const Schedule& schedule, const MessageLayout& 
     fabric.SetEngineAttribute("Sharing",
                               ns3::EnumValue(options.sharing == Sharing::fair ? ns3::FlowEngine::FAIR
                                                                                   : ns3::FlowEngine::EXCLUSIVE));
+    fabric.SetEngineAttribute("NotifyLinks", ns3::BooleanValue(false)); // nobody listens
     fabric.Build(network);
     fabric.Install(schedule, layout);
     SimulateResult result;

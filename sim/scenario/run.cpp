@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/ring.hpp"
 #include "fabric/simulate.hpp"
 #include "schedule/list_timing.hpp"
 #include "schedule/schedule_io.hpp"
@@ -37,11 +38,12 @@ std::optional<Duration> ring_time(const Scenario& scenario, const Network& netwo
   const auto ring = std::find_if(algorithms().begin(), algorithms().end(),
                                  [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
   if (ring->inapplicable(request)) return std::nullopt;
-  const Generated generated = ring->generate(request);
-  const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
-  if (!is_star(network)) return simulate(network, generated.schedule, layout, {scenario.sharing, false}).time;
-  ListTiming timing(network, layout, generated.schedule.chunks());
-  for (size_t i = 0; i < generated.schedule.size(); ++i) timing.add(generated.schedule.transfer(i));
+  const MessageLayout layout(scenario.size, scenario.element, network.ranks());
+  if (!is_star(network)) return simulate(network, ring->generate(request).schedule, layout, {scenario.sharing, false}).time;
+  std::vector<Chunk> chunks;
+  for (int64_t c = 0; c < network.ranks(); ++c) chunks.push_back({Buffer::data, c, 1});
+  ListTiming timing(network, layout, chunks);
+  emit_ring(scenario.collective, timing);
   return timing.completion() - TimePoint();
 }
 

@@ -1,6 +1,7 @@
 #include "flow-engine.h"
 
 #include <ns3/abort.h>
+#include <ns3/boolean.h>
 #include <ns3/enum.h>
 #include <ns3/log.h>
 #include <ns3/simulator.h>
@@ -30,7 +31,12 @@ FlowEngine::GetTypeId()
                           "Time for which every flow occupies its links besides its bytes.",
                           TimeValue(Time(0)),
                           MakeTimeAccessor(&FlowEngine::m_overhead),
-                          MakeTimeChecker(Time(0)));
+                          MakeTimeChecker(Time(0)))
+            .AddAttribute("NotifyLinks",
+                          "Whether links fire their trace sources, which costs a tenth of the time.",
+                          BooleanValue(true),
+                          MakeBooleanAccessor(&FlowEngine::m_notifyLinks),
+                          MakeBooleanChecker());
     return tid;
 }
 
@@ -167,12 +173,13 @@ FlowEngine::StartRequested(int64_t now)
     {
         return false;
     }
-    std::vector<uint32_t> requested;
-    requested.swap(m_requested);
-    std::sort(requested.begin(), requested.end(), [this](uint32_t a, uint32_t b) {
+    // Starting a flow may request others, which come in the next round.
+    m_starting.clear();
+    m_starting.swap(m_requested);
+    std::sort(m_starting.begin(), m_starting.end(), [this](uint32_t a, uint32_t b) {
         return m_flows[a].tag < m_flows[b].tag;
     });
-    for (const uint32_t slot : requested)
+    for (const uint32_t slot : m_starting)
     {
         const FlowRoute* route = m_flows[slot].route;
         if (m_sharing == EXCLUSIVE && route)
@@ -214,8 +221,19 @@ FlowEngine::Start(uint32_t slot, int64_t now)
     for (const uint32_t link : route->links)
     {
         m_links[link].flows.push_back(slot);
-        m_links[link].link->NotifyStarted(tag);
-        MarkDirty(link);
+        if (m_notifyLinks)
+        {
+            m_links[link].link->NotifyStarted(tag);
+        }
+    }
+    if (route->vacated > 0)
+    {
+        --route->vacated;
+        SetRate(slot, route->rate, now);
+    }
+    else
+    {
+        MarkDirty(route);
     }
 }
 
@@ -233,10 +251,9 @@ FlowEngine::Release(uint32_t slot, int64_t now)
         const auto place = std::find(link.flows.begin(), link.flows.end(), slot);
         *place = link.flows.back();
         link.flows.pop_back();
-        link.link->NotifyEnded(tag);
-        if (!link.flows.empty())
+        if (m_notifyLinks)
         {
-            MarkDirty(index);
+            link.link->NotifyEnded(tag);
         }
         if (!link.waiting.empty())
         {
@@ -253,6 +270,11 @@ FlowEngine::Release(uint32_t slot, int64_t now)
                 m_requested.push_back(other);
             }
         }
+    }
+    if (route->vacated++ == 0)
+    {
+        m_vacated.push_back(route);
+        route->rate = flow.rate;
     }
     m_freeSlots.push_back(slot);
     Fly(route, tag, now);
@@ -275,12 +297,15 @@ FlowEngine::Fly(const FlowRoute* route, uint32_t tag, int64_t now)
 }
 
 void
-FlowEngine::MarkDirty(uint32_t link)
+FlowEngine::MarkDirty(const FlowRoute* route)
 {
-    if (!m_links[link].dirty)
+    for (const uint32_t link : route->links)
     {
-        m_links[link].dirty = true;
-        m_dirty.push_back(link);
+        if (!m_links[link].dirty)
+        {
+            m_links[link].dirty = true;
+            m_dirty.push_back(link);
+        }
     }
 }
 
@@ -311,11 +336,25 @@ FlowEngine::SetRate(uint32_t slot, int64_t rate, int64_t now)
 void
 FlowEngine::Rerate(int64_t now)
 {
+    for (const FlowRoute* route : m_vacated)
+    {
+        if (route->vacated > 0)
+        {
+            MarkDirty(route);
+            route->vacated = 0;
+        }
+    }
+    m_vacated.clear();
     for (const uint32_t link : m_dirty)
     {
         if (!m_links[link].dirty)
         {
             continue; // was part of an earlier component
+        }
+        if (m_links[link].flows.empty())
+        {
+            m_links[link].dirty = false;
+            continue;
         }
         // Everything that shares a link with something that shares a link .. with this one.
         m_componentLinks.assign(1, link);

@@ -18,6 +18,10 @@ struct FlowRoute
 {
     std::vector<uint32_t> links;
     Time latency; //!< of the whole route
+
+    // Flows of one route have the same rate, so that one that starts when another ends changes no rates.
+    mutable uint32_t vacated = 0; //!< flows of this route that ended at this instant, less those that started
+    mutable int64_t rate = 0;     //!< which they had
 };
 
 /** Is told what becomes of flows. */
@@ -142,18 +146,21 @@ class FlowEngine : public Object
     void RateComponent(int64_t now);
     void SetRate(uint32_t slot, int64_t rate, int64_t now);
     void ScheduleNext(int64_t now);
-    void MarkDirty(uint32_t link);
+    void MarkDirty(const FlowRoute* route);
 
     Sharing m_sharing;
     Time m_overhead;
+    bool m_notifyLinks;
     FlowListener* m_listener = nullptr;
     std::vector<Link> m_links;
     std::vector<Flow> m_flows;
     std::vector<uint32_t> m_freeSlots;
     uint32_t m_active = 0;
     std::vector<uint32_t> m_requested; //!< slots that wait for the end of this instant
+    std::vector<uint32_t> m_starting;  //!< those of them that start now
     std::priority_queue<Completion, std::vector<Completion>, std::greater<>> m_completions;
     std::vector<Flight> m_flights;
+    std::vector<const FlowRoute*> m_vacated; //!< routes whose flows ended at this instant
     std::vector<uint32_t> m_dirty;          //!< links whose flows changed
     std::vector<uint32_t> m_componentLinks; //!< scratch of RateComponent
     std::vector<uint32_t> m_componentFlows;

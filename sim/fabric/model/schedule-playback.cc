@@ -43,10 +43,12 @@ SchedulePlayback::SetUp(const slackline::Schedule* schedule,
     m_routes = std::move(routes);
     m_engine->SetListener(this);
     m_done.assign(schedule->size() / 64 + 1, 0);
+    m_awaited = m_done;
 
     // A counting sort of the transfers into the queues: per rank and channel first the sends, then the
     // receives. Ranks have as many channels as the highest of them, plus one.
     const auto ranks = static_cast<size_t>(schedule->collective().ranks);
+    m_lastRoutes.assign(ranks, LastRoute());
     std::vector<uint32_t> channels(ranks, 0);
     for (size_t i = 0; i < schedule->size(); ++i)
     {
@@ -114,7 +116,8 @@ SchedulePlayback::TryStart(uint32_t transfer)
     {
         if (!HasEnded(earlier))
         {
-            m_waiters[earlier].push_back(transfer);
+            m_awaited[earlier >> 6] |= uint64_t{1} << (earlier & 63);
+            m_waiters.emplace(earlier, transfer);
             return;
         }
     }
@@ -125,7 +128,12 @@ SchedulePlayback::TryStart(uint32_t transfer)
     const FlowRoute* route = nullptr;
     if (source.GetRank() != destination.GetRank())
     {
-        route = &m_routes.at(uint64_t{source.GetRank()} << 32 | destination.GetRank());
+        LastRoute& last = m_lastRoutes[source.GetRank()];
+        if (last.dst != destination.GetRank())
+        {
+            last = {destination.GetRank(), &m_routes.at(uint64_t{source.GetRank()} << 32 | destination.GetRank())};
+        }
+        route = last.route;
     }
     m_engine->Request(transfer, route, bytes);
 }
@@ -157,17 +165,24 @@ SchedulePlayback::End(uint32_t transfer)
     ++m_ended;
     m_completion = Simulator::Now();
     m_transferEnded(transfer);
-    const auto waiting = m_waiters.find(transfer);
-    if (waiting == m_waiters.end())
+    if (!(m_awaited[transfer >> 6] >> (transfer & 63) & 1))
     {
         return;
     }
-    const std::vector<uint32_t> waiters = std::move(waiting->second);
-    m_waiters.erase(waiting);
-    for (const uint32_t waiter : waiters)
+    // Those that are woken may wait for something else at once, which changes the map. Their order does not matter: the
+    // engine starts what is requested at one instant in list order.
+    const auto [first, last] = m_waiters.equal_range(transfer);
+    const size_t begin = m_woken.size();
+    for (auto waiter = first; waiter != last; ++waiter)
     {
-        TryStart(waiter);
+        m_woken.push_back(waiter->second);
     }
+    m_waiters.erase(first, last);
+    for (size_t i = begin; i < m_woken.size(); ++i)
+    {
+        TryStart(m_woken[i]);
+    }
+    m_woken.resize(begin);
 }
 
 void

@@ -73,13 +73,21 @@ class SchedulePlayback : public Object, public FlowListener
     const slackline::MessageLayout* m_layout = nullptr;
     Ptr<FlowEngine> m_engine;
     std::unordered_map<uint64_t, FlowRoute> m_routes;
+    struct LastRoute
+    {
+        uint32_t dst = UINT32_MAX;
+        const FlowRoute* route = nullptr;
+    };
+    std::vector<LastRoute> m_lastRoutes; //!< by source: most ranks send to the same one again
     std::vector<RankApplication*> m_applications;
     std::vector<Ptr<RankApplication>> m_owned;
     std::vector<uint32_t> m_order;          //!< the queues of all ranks, one after the other
     std::vector<uint64_t> m_queueBegin;     //!< of each queue in m_order
     std::vector<uint64_t> m_firstQueue;     //!< of each rank
     std::vector<uint64_t> m_done;           //!< a bit a transfer
-    std::unordered_map<uint32_t, std::vector<uint32_t>> m_waiters; //!< by the transfer they wait for
+    std::vector<uint64_t> m_awaited;        //!< a bit a transfer: something waits for it
+    std::unordered_multimap<uint32_t, uint32_t> m_waiters; //!< by the transfer they wait for
+    std::vector<uint32_t> m_woken;          //!< scratch of End
     uint64_t m_ended = 0;
     Time m_completion;
     TracedCallback<uint32_t> m_transferStarted;
