@@ -1,4 +1,4 @@
-// The JSON Schemas in schedules/ and topologies/ describe what the readers read: what slackline writes satisfies
+// The JSON Schemas in schedules/, topologies/ and scenarios/ describe what the readers read: what slackline writes satisfies
 // them, and what they refuse the readers refuse too.
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "../support/expect_error.hpp"
 #include "../support/networks.hpp"
 #include "base/files.hpp"
+#include "scenario/scenario.hpp"
 #include "schedule/schedule_io.hpp"
 #include "schedule/validate.hpp"
 
@@ -212,6 +213,26 @@ TEST(TopologySchema, WhatItRefusesTheRailFabricRefuses) {
   std::vector<const char*> texts;
   for (const std::string& patch : patches) texts.push_back(patch.c_str());
   expect_refused(schema, document, texts, [](const std::string& text) { topology_of(text); });
+}
+
+TEST(ScenarioSchema, DescribesWhatTheReaderReads) {
+  const SchemaFile schema(source_dir / "scenarios/scenario.schema.json");
+  for (const auto& entry : fs::directory_iterator(source_dir / "scenarios")) {
+    if (entry.path().extension() != ".json" || entry.path().filename() == "scenario.schema.json") continue;
+    EXPECT_EQ(schema.problem(json::parse(read_file(entry.path()))), "") << entry.path();
+    for (const SweepPoint& point : sweep_points(read_scenario(entry.path())))
+      EXPECT_EQ(error_of([&] { parse_scenario(point.document); }), "no error") << entry.path() << " " << point.label;
+  }
+  expect_refused(schema, json::parse(read_file(source_dir / "scenarios/one_nic_down.json")),
+                 {R"([{"op": "remove", "path": "/name"}])", R"([{"op": "remove", "path": "/topology"}])",
+                  R"([{"op": "remove", "path": "/topology/builder"}])", R"([{"op": "remove", "path": "/schedule"}])",
+                  R"([{"op": "add", "path": "/sise", "value": 1}])", R"([{"op": "replace", "path": "/ranks", "value": {}}])",
+                  R"([{"op": "add", "path": "/ranks/gpus", "value": [0]}])", R"([{"op": "replace", "path": "/ranks/gpus_per_server", "value": 0}])",
+                  R"([{"op": "replace", "path": "/collective/type", "value": "sum"}])", R"([{"op": "replace", "path": "/collective/size", "value": 8}])",
+                  R"([{"op": "replace", "path": "/collective/size", "value": "8 Gb"}])", R"([{"op": "add", "path": "/collective/reduction", "value": "avg"}])",
+                  R"([{"op": "replace", "path": "/failures", "value": {}}])", R"([{"op": "remove", "path": "/failures/0/server"}])",
+                  R"([{"op": "replace", "path": "/network/sharing", "value": "unfair"}])", R"([{"op": "replace", "path": "/network/model", "value": "packet"}])"},
+                 [](const std::string& text) { parse_scenario({parse_json(text, "test"), "test", "."}); });
 }
 
 }  // namespace
