@@ -11,15 +11,17 @@ namespace {
 
 constexpr uint32_t none = ChainForest::none;
 
-// The sends of a rank on a channel are a chain: the first has ended phase A before the second's A begins. So are its
-// receives in phase B. What lies before a phase is therefore, on each chain, all up to some transfer, and a vector
-// with one entry a chain says it all: how many of the chain lie before.
-//     before(A(t)) = union of before(B(d)) + {A(d), B(d)} over the d in `after`, and of before(A(s)) + {A(s)}
-//     before(B(t)) = before(A(t)) united with before(B(v)) + {A(v), B(v)}
+// The sends of a rank on a channel are a chain: the first has ended phase A before the second's A
+// begins. So are its receives in phase B. What lies before a phase is therefore, on each chain, all
+// up to some transfer, and a vector with one entry a chain says it all: how many of the chain lie
+// before.
+//     before(A(t)) = union of before(B(d)) + {A(d), B(d)} over the d in `after`, and of
+//     before(A(s)) + {A(s)} before(B(t)) = before(A(t)) united with before(B(v)) + {A(v), B(v)}
 // where s is the transfer before t in its send queue and v the one before t in its receive queue.
 class ChainClocks {
- public:
-  ChainClocks(const Schedule& schedule, uint32_t first, uint32_t last) : schedule_(schedule), first_(first), last_(last) {
+public:
+  ChainClocks(const Schedule& schedule, uint32_t first, uint32_t last)
+      : schedule_(schedule), first_(first), last_(last) {
     name_chains();
     find_last_uses();
   }
@@ -30,17 +32,19 @@ class ChainClocks {
     return query.conflict == Conflict::read_write ? ends.send : ends.receive;
   }
 
-  // How many chains to follow at once, so that the vectors fit into a fixed amount of memory; wide vectors save
-  // passes, narrow ones stay in the cache.
+  // How many chains to follow at once, so that the vectors fit into a fixed amount of memory; wide
+  // vectors save passes, narrow ones stay in the cache.
   uint32_t width() const {
     constexpr size_t budget = size_t{256} << 20;
     const size_t vectors = size_t{peak_} + 2 * chains_ + 2;
-    return static_cast<uint32_t>(std::clamp(budget / (sizeof(uint32_t) * vectors) / 8 * 8, size_t{8}, size_t{128}));
+    return static_cast<uint32_t>(
+        std::clamp(budget / (sizeof(uint32_t) * vectors) / 8 * 8, size_t{8}, size_t{128}));
   }
 
-  // Answers the queries up to `end`, ascending by `later`, all of whose target chains have a column below `width`.
-  void pass(const std::vector<uint32_t>& column, uint32_t width, const OrderQuery* query, const OrderQuery* end,
-            size_t enough, std::vector<OrderQuery>& unordered) {
+  // Answers the queries up to `end`, ascending by `later`, all of whose target chains have a column
+  // below `width`.
+  void pass(const std::vector<uint32_t>& column, uint32_t width, const OrderQuery* query,
+            const OrderQuery* end, size_t enough, std::vector<OrderQuery>& unordered) {
     // The compiler has fast vector instructions for the short type on every machine.
     if (longest_ <= INT16_MAX)
       pass_with<int16_t>(column, width, query, end, enough, unordered);
@@ -48,22 +52,22 @@ class ChainClocks {
       pass_with<uint32_t>(column, width, query, end, enough, unordered);
   }
 
- private:
+private:
   struct Ends {
     uint32_t send, receive;        // chains
     uint32_t send_at, receive_at;  // how many of the chain there are up to here, this one included
   };
 
   template <class Time>
-  void pass_with(const std::vector<uint32_t>& column, uint32_t width, const OrderQuery* query, const OrderQuery* end,
-                 size_t enough, std::vector<OrderQuery>& unordered);
+  void pass_with(const std::vector<uint32_t>& column, uint32_t width, const OrderQuery* query,
+                 const OrderQuery* end, size_t enough, std::vector<OrderQuery>& unordered);
   void name_chains();
   void find_last_uses();
 
   const Schedule& schedule_;
   uint32_t first_, last_;
   uint32_t chains_ = 0, longest_ = 0, peak_ = 0;  // peak_: transfers needed later, at any one time
-  std::vector<Ends> ends_;          // by transfer - first_, as is all that follows
+  std::vector<Ends> ends_;                        // by transfer - first_, as is all that follows
   std::vector<uint32_t> last_use_;  // the last transfer that has this one in `after`, or none
   std::vector<uint32_t> slot_;
 };
@@ -106,10 +110,12 @@ void ChainClocks::find_last_uses() {
 }
 
 template <class Time>
-void ChainClocks::pass_with(const std::vector<uint32_t>& column, uint32_t width, const OrderQuery* query,
-                            const OrderQuery* end, size_t enough, std::vector<OrderQuery>& unordered) {
-  std::vector<Time> queues(size_t{chains_} * width, 0);  // by chain: what is before its next phase because of the chain
-  std::vector<Time> kept;                                // before(B(d)) + {A(d), B(d)} of those still needed
+void ChainClocks::pass_with(const std::vector<uint32_t>& column, uint32_t width,
+                            const OrderQuery* query, const OrderQuery* end, size_t enough,
+                            std::vector<OrderQuery>& unordered) {
+  std::vector<Time> queues(size_t{chains_} * width,
+                           0);  // by chain: what is before its next phase because of the chain
+  std::vector<Time> kept;       // before(B(d)) + {A(d), B(d)} of those still needed
   std::vector<uint32_t> free_slots;
   std::vector<Time> clock(width);
   const auto join = [width](Time* __restrict into, const Time* __restrict other) {
@@ -122,7 +128,8 @@ void ChainClocks::pass_with(const std::vector<uint32_t>& column, uint32_t width,
         if ((q->conflict == Conflict::write_read) != reads) continue;
         const Ends& earlier = ends_[q->earlier - first_];
         const bool read_first = q->conflict == Conflict::read_write;
-        const auto known = static_cast<uint32_t>(clock[column[read_first ? earlier.send : earlier.receive]]);
+        const auto known =
+            static_cast<uint32_t>(clock[column[read_first ? earlier.send : earlier.receive]]);
         if (known < (read_first ? earlier.send_at : earlier.receive_at)) unordered.push_back(*q);
       }
     };
@@ -143,7 +150,8 @@ void ChainClocks::pass_with(const std::vector<uint32_t>& column, uint32_t width,
     join(clock.data(), receives);
     answer(false);
     if (column[ends.send] != none) clock[column[ends.send]] = static_cast<Time>(ends.send_at);
-    if (column[ends.receive] != none) clock[column[ends.receive]] = static_cast<Time>(ends.receive_at);
+    if (column[ends.receive] != none)
+      clock[column[ends.receive]] = static_cast<Time>(ends.receive_at);
     std::copy_n(clock.data(), width, receives);
     if (last_use_[i] != none) {
       if (free_slots.empty()) {
@@ -163,9 +171,10 @@ bool by_later(const OrderQuery& a, const OrderQuery& b) {
   return std::tie(a.later, a.earlier, a.conflict) < std::tie(b.later, b.earlier, b.conflict);
 }
 
-// Most of what one thread block does, it does in order, step by step: then chains of transfers that wait for each
-// other tell at once.
-void drop_chained(const Schedule& schedule, uint32_t first, uint32_t last, std::vector<OrderQuery>& queries) {
+// Most of what one thread block does, it does in order, step by step: then chains of transfers that
+// wait for each other tell at once.
+void drop_chained(const Schedule& schedule, uint32_t first, uint32_t last,
+                  std::vector<OrderQuery>& queries) {
   ChainForest forest;
   std::unordered_map<uint64_t, uint32_t> received;  // by queue, only looked up
   for (uint32_t t = first; t <= last; ++t) {
@@ -180,16 +189,19 @@ void drop_chained(const Schedule& schedule, uint32_t first, uint32_t last, std::
   }
   std::erase_if(queries, [&](const OrderQuery& query) {
     const uint32_t earlier = query.earlier - first;
-    if (query.conflict != Conflict::write_read && forest.reaches(earlier, query.later - first)) return true;
+    if (query.conflict != Conflict::write_read && forest.reaches(earlier, query.later - first))
+      return true;
     const auto after = schedule.after(query.later);
-    return std::any_of(after.begin(), after.end(),
-                       [&](uint32_t d) { return d >= query.earlier && forest.reaches(earlier, d - first); });
+    return std::any_of(after.begin(), after.end(), [&](uint32_t d) {
+      return d >= query.earlier && forest.reaches(earlier, d - first);
+    });
   });
 }
 
 }  // namespace
 
-std::vector<OrderQuery> unordered_pairs(const Schedule& schedule, std::vector<OrderQuery> queries, size_t enough) {
+std::vector<OrderQuery> unordered_pairs(const Schedule& schedule, std::vector<OrderQuery> queries,
+                                        size_t enough) {
   std::vector<OrderQuery> unordered;
   if (queries.empty()) return unordered;
   uint32_t first = none, last = 0;
@@ -201,7 +213,8 @@ std::vector<OrderQuery> unordered_pairs(const Schedule& schedule, std::vector<Or
   if (queries.empty()) return unordered;
   ChainClocks clocks(schedule, first, last);
 
-  // Sorts by target chain, so that a pass finds its queries side by side, and within a pass by later transfer.
+  // Sorts by target chain, so that a pass finds its queries side by side, and within a pass by
+  // later transfer.
   std::sort(queries.begin(), queries.end(), [&](const OrderQuery& a, const OrderQuery& b) {
     const uint32_t chain_a = clocks.target_chain(a), chain_b = clocks.target_chain(b);
     return chain_a != chain_b ? chain_a < chain_b : a < b;
@@ -220,7 +233,8 @@ std::vector<OrderQuery> unordered_pairs(const Schedule& schedule, std::vector<Or
       if (columns == width) break;
       column[chain] = columns++;
     }
-    std::sort(queries.begin() + static_cast<ptrdiff_t>(i), queries.begin() + static_cast<ptrdiff_t>(end), by_later);
+    std::sort(queries.begin() + static_cast<ptrdiff_t>(i),
+              queries.begin() + static_cast<ptrdiff_t>(end), by_later);
     clocks.pass(column, width, queries.data() + i, queries.data() + end, enough, unordered);
     i = end;
   }

@@ -1,5 +1,5 @@
-// Decides exactly which phases of which transfers a schedule orders, over the whole schedule, by vector clocks
-// on its send and receive queues (the happens-before model of schedule/validate.hpp).
+// Decides exactly which phases of which transfers a schedule orders, over the whole schedule, by
+// vector clocks on its send and receive queues (the happens-before model of schedule/validate.hpp).
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct OrderQuery {
   auto operator<=>(const OrderQuery&) const = default;
 };
 
-/// A cheap proof of order: things, added one after the other, are strung on chains in which each is ordered
-/// after the one before; the first of a chain may follow something on another.
+/// A cheap proof of order: things, added one after the other, are strung on chains in which each is
+/// ordered after the one before; the first of a chain may follow something on another.
 class ChainForest {
- public:
+public:
   static constexpr uint32_t none = UINT32_MAX;
 
   void clear() {
@@ -41,7 +41,8 @@ class ChainForest {
       chains_.push_back({before, self});
     }
   }
-  /// True only if `earlier` is `later` or ordered before it. False may mean that it would take long to see.
+  /// True only if `earlier` is `later` or ordered before it. False may mean that it would take long
+  /// to see.
   bool reaches(uint32_t earlier, uint32_t later) const {
     constexpr int patience = 16;
     for (int i = 0; i < patience && later != none && earlier <= later; ++i) {
@@ -51,7 +52,7 @@ class ChainForest {
     return false;
   }
 
- private:
+private:
   struct Chain {
     uint32_t follows, last;
   };
@@ -59,9 +60,10 @@ class ChainForest {
   std::vector<Chain> chains_;
 };
 
-/// Those of `queries` to which the answer is no, by (later, earlier, conflict), each once; if there are more than
-/// `enough` of them, not all. Takes time proportional to the transfers between the first and the last that are
-/// asked about, times the queues that are asked about; memory linear in the transfers.
+/// Those of `queries` to which the answer is no, by (later, earlier, conflict), each once; if there
+/// are more than `enough` of them, not all. Takes time proportional to the transfers between the
+/// first and the last that are asked about, times the queues that are asked about; memory linear in
+/// the transfers.
 std::vector<OrderQuery> unordered_pairs(const Schedule& schedule, std::vector<OrderQuery> queries,
                                         size_t enough);
 

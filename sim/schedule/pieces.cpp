@@ -26,14 +26,17 @@ int64_t buffer_length(const Collective& collective, int64_t units, Buffer buffer
   const CollectiveType type = collective.type;
   const int64_t part = has_parts(type) ? units / collective.ranks : units;
   switch (buffer) {
-    case Buffer::data: return collective.in_place ? units : 0;
+    case Buffer::data:
+      return collective.in_place ? units : 0;
     case Buffer::input:
       if (collective.in_place) return 0;
       return type == CollectiveType::allgather || type == CollectiveType::gather ? part : units;
     case Buffer::output:
       if (collective.in_place) return 0;
-      return type == CollectiveType::reduce_scatter || type == CollectiveType::scatter ? part : units;
-    case Buffer::scratch: return std::numeric_limits<int64_t>::max();
+      return type == CollectiveType::reduce_scatter || type == CollectiveType::scatter ? part
+                                                                                       : units;
+    case Buffer::scratch:
+      return std::numeric_limits<int64_t>::max();
   }
   return 0;
 }
@@ -86,7 +89,8 @@ void Pieces::cut(const Schedule& schedule) {
     cuts_[b] = {0, length};
     // What a rank brings or must get changes from part to part.
     if (has_parts(collective.type) && length == schedule.units())
-      for (int64_t q = 1; q < collective.ranks; ++q) cuts_[b].push_back(length / collective.ranks * q);
+      for (int64_t q = 1; q < collective.ranks; ++q)
+        cuts_[b].push_back(length / collective.ranks * q);
   }
   for (size_t c = 0; c < used_.size(); ++c) {
     if (!used_[c]) continue;
@@ -136,7 +140,8 @@ bool Pieces::carry_cuts(const Schedule& schedule) {
   return false;
 }
 
-// Cuts at all multiples of what divides every length and offset, which every transfer carries to such multiples.
+// Cuts at all multiples of what divides every length and offset, which every transfer carries to
+// such multiples.
 bool Pieces::cut_evenly() {
   int64_t step = 0;
   for (const auto& cuts : cuts_)
@@ -175,7 +180,8 @@ void Pieces::find_spans(const Schedule& schedule) {
     const auto& cuts = cuts_[b];
     const auto first = std::lower_bound(cuts.begin(), cuts.end(), chunk.offset);
     const auto last = std::lower_bound(first, cuts.end(), chunk.offset + chunk.length);
-    spans_[c] = {buffer_begin_[b] + static_cast<uint32_t>(first - cuts.begin()), static_cast<uint32_t>(last - first)};
+    spans_[c] = {buffer_begin_[b] + static_cast<uint32_t>(first - cuts.begin()),
+                 static_cast<uint32_t>(last - first)};
   }
   cuts_ = {};
 }

@@ -1,5 +1,6 @@
-// Cuts the buffers of a schedule into pieces that every transfer moves whole or not at all, and sorts them into
-// groups between which nothing is ever moved. The validator looks at one group at a time.
+// Cuts the buffers of a schedule into pieces that every transfer moves whole or not at all, and
+// sorts them into groups between which nothing is ever moved. The validator looks at one group at a
+// time.
 #pragma once
 
 #include <array>
@@ -11,15 +12,15 @@
 
 namespace slackline {
 
-/// How long `buffer` is on every rank, in units, or 0 where the collective does not use it; scratch space is
-/// as long as it needs to be and has INT64_MAX.
+/// How long `buffer` is on every rank, in units, or 0 where the collective does not use it; scratch
+/// space is as long as it needs to be and has INT64_MAX.
 int64_t buffer_length(const Collective& collective, int64_t units, Buffer buffer);
 
-/// The pieces are the intervals between all ends of the chunks in use, carried along by the transfers: where
-/// the source of a transfer is cut, so is the destination, and the reverse. Needs memory linear in the chunks,
-/// in the pairs of chunks in use, and in the pieces.
+/// The pieces are the intervals between all ends of the chunks in use, carried along by the
+/// transfers: where the source of a transfer is cut, so is the destination, and the reverse. Needs
+/// memory linear in the chunks, in the pairs of chunks in use, and in the pieces.
 class Pieces {
- public:
+public:
   /// The pieces of a chunk, one after the other from `first`.
   struct Span {
     uint32_t first = 0, count = 0;
@@ -28,8 +29,8 @@ class Pieces {
   /// All ranks and chunks of `schedule` must be in range, and lengths must match.
   explicit Pieces(const Schedule& schedule);
 
-  /// False where transfers shift data by so little that there would be more than limit() pieces. Then nothing
-  /// else may be asked for.
+  /// False where transfers shift data by so little that there would be more than limit() pieces.
+  /// Then nothing else may be asked for.
   bool fine_enough() const { return fine_enough_; }
   size_t limit() const { return limit_; }
 
@@ -51,7 +52,7 @@ class Pieces {
   /// Position of a piece in members(group(piece)).
   uint32_t position(uint32_t piece) const { return position_[piece]; }
 
- private:
+private:
   static constexpr size_t buffers = 4;
   using Cuts = std::array<std::vector<int64_t>, buffers>;  // by buffer, ascending
 
@@ -64,8 +65,9 @@ class Pieces {
 
   size_t limit_ = 0;
   bool fine_enough_ = true;
-  std::vector<char> used_;                             // by chunk
-  std::vector<std::pair<uint32_t, uint32_t>> pairs_;  // (source, destination) chunks that are not the same
+  std::vector<char> used_;  // by chunk
+  std::vector<std::pair<uint32_t, uint32_t>>
+      pairs_;  // (source, destination) chunks that are not the same
   Cuts cuts_;
   std::array<uint32_t, buffers + 1> buffer_begin_{};  // first piece of each buffer
   std::vector<int64_t> begin_, end_;

@@ -18,20 +18,23 @@ namespace {
 constexpr uint32_t none = UINT32_MAX;
 
 std::string region(const Chunk& chunk) {
-  return fmt::format("[{} {}..{})", to_string(chunk.buffer), chunk.offset, chunk.offset + chunk.length);
+  return fmt::format("[{} {}..{})", to_string(chunk.buffer), chunk.offset,
+                     chunk.offset + chunk.length);
 }
 
 std::string name_chunk(const Schedule& schedule, uint32_t chunk) {
   return fmt::format("chunk {} {}", chunk, region(schedule.chunks()[chunk]));
 }
 
-std::string name_transfer(size_t index) { return fmt::format("transfer {}", index); }
+std::string name_transfer(size_t index) {
+  return fmt::format("transfer {}", index);
+}
 
 // "transfer 12: rank 0 -> rank 1 reduce chunk 5 [data 5..6)"
 std::string describe(const Schedule& schedule, size_t index) {
   const Transfer t = schedule.transfer(index);
-  std::string text = fmt::format("transfer {}: rank {} -> rank {} {} {}", index, t.src, t.dst, to_string(t.op),
-                                 name_chunk(schedule, t.src_chunk));
+  std::string text = fmt::format("transfer {}: rank {} -> rank {} {} {}", index, t.src, t.dst,
+                                 to_string(t.op), name_chunk(schedule, t.src_chunk));
   if (t.src_chunk != t.dst_chunk) text += " to " + name_chunk(schedule, t.dst_chunk);
   return text;
 }
@@ -42,7 +45,7 @@ std::string describe(const Schedule& schedule, size_t index) {
 constexpr size_t ranks_per_transfer = 4, few_ranks = 1 << 16;
 
 class ListChecks {
- public:
+public:
   ListChecks(const Schedule& schedule, size_t max_findings, std::vector<Finding>& findings)
       : schedule_(schedule), max_findings_(max_findings), findings_(findings) {}
 
@@ -50,12 +53,14 @@ class ListChecks {
     check_collective();
     if (!findings_.empty()) return;
     check_chunks();
-    for (size_t t = 0; t < schedule_.size() && findings_.size() < max_findings_; ++t) check_transfer(t);
+    for (size_t t = 0; t < schedule_.size() && findings_.size() < max_findings_; ++t)
+      check_transfer(t);
     if (findings_.empty()) check_participation();
   }
 
- private:
-  void add(std::string_view rule, std::string message, int64_t transfer = -1, int rank = -1, int64_t chunk = -1) {
+private:
+  void add(std::string_view rule, std::string message, int64_t transfer = -1, int rank = -1,
+           int64_t chunk = -1) {
     if (findings_.size() >= max_findings_) return;
     Finding finding;
     finding.rule = rule;
@@ -90,41 +95,46 @@ void ListChecks::check_collective() {
   const Collective& collective = schedule_.collective();
   const std::string_view type = to_string(collective.type);
   if (collective.ranks < 2) {
-    add(rule, fmt::format("a collective has at least 2 ranks, this {} has {}", type, collective.ranks));
+    add(rule,
+        fmt::format("a collective has at least 2 ranks, this {} has {}", type, collective.ranks));
     return;
   }
   if (schedule_.units() < 1)
     add(rule, fmt::format("the message must have at least 1 unit, and has {}", schedule_.units()));
   else if (has_parts(collective.type) && schedule_.units() % collective.ranks != 0)
-    add(rule, fmt::format("{} gives each rank its part, so that the units must be a multiple of the {} ranks, and are {}",
+    add(rule, fmt::format("{} gives each rank its part, so that the units must be a multiple of "
+                          "the {} ranks, and are {}",
                           type, collective.ranks, schedule_.units()));
   if (has_root(collective.type) && (collective.root < 0 || collective.root >= collective.ranks))
-    add(rule, fmt::format("the root of a {} must be one of ranks 0..{}, and is {}", type, collective.ranks - 1,
-                          collective.root));
+    add(rule, fmt::format("the root of a {} must be one of ranks 0..{}, and is {}", type,
+                          collective.ranks - 1, collective.root));
 }
 
 void ListChecks::check_chunks() {
   const Collective& collective = schedule_.collective();
   const auto& chunks = schedule_.chunks();
   bad_chunk_.assign(chunks.size(), 0);
-  for (size_t c = 0; c < chunks.size(); ++c) {
+  for (size_t c = 0; c < chunks.size() && findings_.size() < max_findings_; ++c) {
     const Chunk& chunk = chunks[c];
     const int64_t length = buffer_length(collective, schedule_.units(), chunk.buffer);
     if (length == 0) {
       bad_chunk_[c] = 1;
       add("buffer-misuse",
           fmt::format("chunk {} lies in `{}`, but {}", c, to_string(chunk.buffer),
-                      collective.in_place ? "an in-place collective has only `data` and `scratch`"
-                                          : "an out-of-place collective has `input`, `output` and `scratch`"),
+                      collective.in_place
+                          ? "an in-place collective has only `data` and `scratch`"
+                          : "an out-of-place collective has `input`, `output` and `scratch`"),
           -1, -1, static_cast<int64_t>(c));
     } else if (chunk.length < 1 || chunk.offset < 0 || chunk.offset > length - chunk.length) {
       bad_chunk_[c] = 1;
       add("chunk-range",
           chunk.buffer == Buffer::scratch || chunk.length < 1 || chunk.offset < 0
-              ? fmt::format("chunk {} must start at 0 or later and have at least 1 unit: offset {}, length {}", c,
-                            chunk.offset, chunk.length)
-              : fmt::format("chunk {} goes beyond its buffer: offset {}, length {}, and `{}` has {} units", c,
-                            chunk.offset, chunk.length, to_string(chunk.buffer), length),
+              ? fmt::format("chunk {} must start at 0 or later and have at least 1 unit: offset "
+                            "{}, length {}",
+                            c, chunk.offset, chunk.length)
+              : fmt::format(
+                    "chunk {} goes beyond its buffer: offset {}, length {}, and `{}` has {} units",
+                    c, chunk.offset, chunk.length, to_string(chunk.buffer), length),
           -1, -1, static_cast<int64_t>(c));
     }
   }
@@ -136,20 +146,27 @@ void ListChecks::check_transfer(size_t index) {
   const int ranks = schedule_.collective().ranks;
   for (const auto& [rank, what] : {std::pair(t.src, "source"), std::pair(t.dst, "destination")})
     if (rank >= static_cast<uint32_t>(ranks))
-      add("rank-range", fmt::format("the {} of transfer {} is rank {}, and there are ranks 0..{} only", what, index, rank,
-                                    ranks - 1),
-          i, rank <= static_cast<uint32_t>(std::numeric_limits<int>::max()) ? static_cast<int>(rank) : -1);
+      add("rank-range",
+          fmt::format("the {} of transfer {} is rank {}, and there are ranks 0..{} only", what,
+                      index, rank, ranks - 1),
+          i,
+          rank <= static_cast<uint32_t>(std::numeric_limits<int>::max()) ? static_cast<int>(rank)
+                                                                         : -1);
   for (const uint32_t d : t.after)
     if (d >= index)
-      add("dependency-range", fmt::format("transfer {0} waits for transfer {1}, which does not stand before it in the list",
-                                          index, d),
+      add("dependency-range",
+          fmt::format(
+              "transfer {0} waits for transfer {1}, which does not stand before it in the list",
+              index, d),
           i);
   const size_t chunks = schedule_.chunks().size();
   bool in_range = true;
-  for (const auto& [chunk, what] : {std::pair(t.src_chunk, "source"), std::pair(t.dst_chunk, "destination")}) {
+  for (const auto& [chunk, what] :
+       {std::pair(t.src_chunk, "source"), std::pair(t.dst_chunk, "destination")}) {
     if (chunk >= chunks) {
-      add("chunk-range", fmt::format("the {} of transfer {} is chunk {}, and there are {} chunks", what, index, chunk,
-                                     chunks),
+      add("chunk-range",
+          fmt::format("the {} of transfer {} is chunk {}, and there are {} chunks", what, index,
+                      chunk, chunks),
           i, -1, chunk);
       in_range = false;
     } else if (bad_chunk_[chunk]) {
@@ -161,21 +178,28 @@ void ListChecks::check_transfer(size_t index) {
   const Chunk& destination = schedule_.chunks()[t.dst_chunk];
   const auto dst = static_cast<int>(t.dst);
   if (source.length != destination.length)
-    add("size-mismatch", fmt::format("transfer {} reads {} units and writes {}", index, source.length, destination.length),
+    add("size-mismatch",
+        fmt::format("transfer {} reads {} units and writes {}", index, source.length,
+                    destination.length),
         i, dst, t.dst_chunk);
   if (destination.buffer == Buffer::input)
-    add("buffer-misuse", fmt::format("transfer {} writes to `input` of rank {}, which an out-of-place collective must leave "
-                                     "as it is", index, t.dst),
+    add("buffer-misuse",
+        fmt::format(
+            "transfer {} writes to `input` of rank {}, which an out-of-place collective must leave "
+            "as it is",
+            index, t.dst),
         i, dst, t.dst_chunk);
-  if (t.src == t.dst && source.buffer == destination.buffer && source.offset < destination.offset + destination.length &&
+  if (t.src == t.dst && source.buffer == destination.buffer &&
+      source.offset < destination.offset + destination.length &&
       destination.offset < source.offset + source.length)
-    add("self-overlap", fmt::format("transfer {} reads and writes the same units of `{}` on rank {}", index,
-                                    to_string(source.buffer), t.dst),
+    add("self-overlap",
+        fmt::format("transfer {} reads and writes the same units of `{}` on rank {}", index,
+                    to_string(source.buffer), t.dst),
         i, dst, t.dst_chunk);
 }
 
-// In every collective every rank has something to give or to get. The general check finds this too, but it takes memory
-// for all ranks, whose number a file can set to anything.
+// In every collective every rank has something to give or to get. The general check finds this too,
+// but it takes memory for all ranks, whose number a file can set to anything.
 void ListChecks::check_participation() {
   const auto ranks = static_cast<size_t>(schedule_.collective().ranks);
   if (ranks <= ranks_per_transfer * schedule_.size() + few_ranks) return;
@@ -189,12 +213,14 @@ void ListChecks::check_participation() {
   present.erase(std::unique(present.begin(), present.end()), present.end());
   uint32_t absent = 0;
   for (const uint32_t rank : present) absent += rank == absent ? 1 : 0;
-  add("wrong-result", fmt::format("rank {} and {} others take part in no transfer at all", absent,
-                                  ranks - present.size() - 1),
+  add("wrong-result",
+      fmt::format("rank {} and {} others take part in no transfer at all", absent,
+                  ranks - present.size() - 1),
       -1, static_cast<int>(absent));
 }
 
-// ---------------------------------------------------------------- what the collective brings and wants
+// ---------------------------------------------------------------- what the collective brings and
+// wants
 
 // The contribution of a rank to one unit of the message, (r, u) in schedule.hpp.
 struct Contribution {
@@ -203,17 +229,18 @@ struct Contribution {
   auto operator<=>(const Contribution&) const = default;
 };
 
-// What a place holds before, or must hold after: nothing (in particular), one contribution, or those of all
-// ranks to one unit.
+// What a place holds before, or must hold after: nothing (in particular), one contribution, or
+// those of all ranks to one unit.
 struct Content {
   enum class Kind : uint8_t { nothing, one, all };
   Kind kind = Kind::nothing;
   Contribution contribution;  // with Kind::all, its unit only
 };
 
-// The table in schedule.hpp, for the first unit of a piece, which stands for all of them: pieces end where parts end.
+// The table in schedule.hpp, for the first unit of a piece, which stands for all of them: pieces
+// end where parts end.
 class Table {
- public:
+public:
   explicit Table(const Schedule& schedule)
       : collective_(schedule.collective()),
         part_(schedule.units() / (has_parts(collective_.type) ? collective_.ranks : 1)) {}
@@ -222,12 +249,14 @@ class Table {
     if (buffer != (collective_.in_place ? Buffer::data : Buffer::input)) return {};
     switch (collective_.type) {
       case CollectiveType::broadcast:
-      case CollectiveType::scatter: return rank == root() ? one(rank, at) : Content{};
+      case CollectiveType::scatter:
+        return rank == root() ? one(rank, at) : Content{};
       case CollectiveType::allgather:
       case CollectiveType::gather:
         if (!collective_.in_place) return one(rank, rank * part_ + at);
         return at / part_ == rank ? one(rank, at) : Content{};
-      default: return one(rank, at);
+      default:
+        return one(rank, at);
     }
   }
 
@@ -236,12 +265,15 @@ class Table {
     if (buffer != (collective_.in_place ? Buffer::data : Buffer::output)) return {0, 0};
     switch (collective_.type) {
       case CollectiveType::reduce:
-      case CollectiveType::gather: return {root(), root() + 1};
+      case CollectiveType::gather:
+        return {root(), root() + 1};
       case CollectiveType::reduce_scatter:
       case CollectiveType::scatter:
-        if (const auto owner = static_cast<uint32_t>(at / part_); collective_.in_place) return {owner, owner + 1};
+        if (const auto owner = static_cast<uint32_t>(at / part_); collective_.in_place)
+          return {owner, owner + 1};
         [[fallthrough]];
-      default: return {0, static_cast<uint32_t>(collective_.ranks)};
+      default:
+        return {0, static_cast<uint32_t>(collective_.ranks)};
     }
   }
 
@@ -249,18 +281,24 @@ class Table {
   Content after(uint32_t rank, int64_t at) const {
     switch (collective_.type) {
       case CollectiveType::allreduce:
-      case CollectiveType::reduce: return all(at);
-      case CollectiveType::reduce_scatter: return all(collective_.in_place ? at : rank * part_ + at);
-      case CollectiveType::broadcast: return one(root(), at);
-      case CollectiveType::scatter: return one(root(), collective_.in_place ? at : rank * part_ + at);
+      case CollectiveType::reduce:
+        return all(at);
+      case CollectiveType::reduce_scatter:
+        return all(collective_.in_place ? at : rank * part_ + at);
+      case CollectiveType::broadcast:
+        return one(root(), at);
+      case CollectiveType::scatter:
+        return one(root(), collective_.in_place ? at : rank * part_ + at);
       case CollectiveType::allgather:
-      case CollectiveType::gather: return one(static_cast<uint32_t>(at / part_), at);
-      case CollectiveType::alltoall: return one(static_cast<uint32_t>(at / part_), rank * part_ + at % part_);
+      case CollectiveType::gather:
+        return one(static_cast<uint32_t>(at / part_), at);
+      case CollectiveType::alltoall:
+        return one(static_cast<uint32_t>(at / part_), rank * part_ + at % part_);
     }
     return {};
   }
 
- private:
+private:
   uint32_t root() const { return static_cast<uint32_t>(collective_.root); }
   static Content one(uint32_t rank, int64_t unit) { return {Content::Kind::one, {rank, unit}}; }
   static Content all(int64_t unit) { return {Content::Kind::all, {0, unit}}; }
@@ -269,9 +307,10 @@ class Table {
   int64_t part_;
 };
 
-// A multiset of contributions: how many there are, and the sum of a 128-bit weight of each. The weights are as good as
-// random. Of two different multisets of the same size that the table can want or see in place of a wanted one, one holds
-// some contribution an odd number of times more often than the other, so that the sums agree with probability 2^-128.
+// A multiset of contributions: how many there are, and the sum of a 128-bit weight of each. The
+// weights are as good as random. Of two different multisets of the same size that the table can
+// want or see in place of a wanted one, one holds some contribution an odd number of times more
+// often than the other, so that the sums agree with probability 2^-128.
 struct Sum {
   uint64_t low = 0, high = 0;
   uint32_t count = 0;  // as far as it can count
@@ -292,7 +331,7 @@ uint64_t mix(uint64_t x) {  // the finalizer of SplitMix64 (Steele, Lea, Flood, 
 }
 
 class Weights {
- public:
+public:
   explicit Weights(size_t ranks) : of_rank_(ranks) {
     uint64_t state = 0;
     const auto next = [&] { return mix(state += 0x9e3779b97f4a7c15U); };
@@ -301,7 +340,8 @@ class Weights {
   Sum of(const Contribution& c) const {
     const auto unit = static_cast<uint64_t>(c.unit) + 1;
     const auto& [low, high] = of_rank_[c.rank];
-    return {mix(low + mix(unit * 0xd1342543de82ef95U)), mix(high + mix(unit * 0xaef17502108ef2d9U)), 1};
+    return {mix(low + mix(unit * 0xd1342543de82ef95U)), mix(high + mix(unit * 0xaef17502108ef2d9U)),
+            1};
   }
   Sum of_all(int64_t unit) const {
     Sum sum;
@@ -309,7 +349,7 @@ class Weights {
     return sum;
   }
 
- private:
+private:
   std::vector<std::pair<uint64_t, uint64_t>> of_rank_;
 };
 
@@ -326,10 +366,11 @@ struct Move {
   bool more_dependencies;
 };
 
-// Proves most orders cheaply, among the transfers of one group in the order of the list: an order is proven if it
-// follows from `after` and from receive queues without the help of transfers of other groups or of send queues.
+// Proves most orders cheaply, among the transfers of one group in the order of the list: an order
+// is proven if it follows from `after` and from receive queues without the help of transfers of
+// other groups or of send queues.
 class GroupOrder {
- public:
+public:
   explicit GroupOrder(const Schedule& schedule)
       : schedule_(schedule), last_receive_(static_cast<size_t>(schedule.collective().ranks)) {}
 
@@ -349,7 +390,7 @@ class GroupOrder {
 
   bool proves(Conflict conflict, uint32_t earlier, uint32_t later);
 
- private:
+private:
   struct Member {
     uint32_t transfer;
     uint32_t dst;
@@ -363,7 +404,8 @@ class GroupOrder {
 
   uint32_t find(uint32_t transfer, uint32_t end) const;
   uint32_t before_end(uint32_t member) const {
-    return member + 1 < members_.size() ? members_[member + 1].before_begin : static_cast<uint32_t>(before_.size());
+    return member + 1 < members_.size() ? members_[member + 1].before_begin
+                                        : static_cast<uint32_t>(before_.size());
   }
   bool reached(uint32_t earlier, uint32_t later);
   void extend_rows(uint32_t end);
@@ -382,9 +424,12 @@ class GroupOrder {
 // Among the members before `end`.
 uint32_t GroupOrder::find(uint32_t transfer, uint32_t end) const {
   const auto last = members_.begin() + end;
-  const auto found = std::lower_bound(members_.begin(), last, transfer,
-                                      [](const Member& member, uint32_t t) { return member.transfer < t; });
-  return found != last && found->transfer == transfer ? static_cast<uint32_t>(found - members_.begin()) : none;
+  const auto found =
+      std::lower_bound(members_.begin(), last, transfer,
+                       [](const Member& member, uint32_t t) { return member.transfer < t; });
+  return found != last && found->transfer == transfer
+             ? static_cast<uint32_t>(found - members_.begin())
+             : none;
 }
 
 uint32_t GroupOrder::add(const Move& move, uint32_t hint, uint32_t other_hint) {
@@ -407,7 +452,8 @@ uint32_t GroupOrder::add(const Move& move, uint32_t hint, uint32_t other_hint) {
   else if (move.first_dependency != none)
     add_dependency(move.first_dependency);
   LastReceive& last = last_receive_[move.dst];
-  if (last.stamp == stamp_ && members_[last.member].channel == move.channel) before_.push_back(last.member);
+  if (last.stamp == stamp_ && members_[last.member].channel == move.channel)
+    before_.push_back(last.member);
   last = {stamp_, self};
 
   uint32_t latest = none;
@@ -444,11 +490,13 @@ void GroupOrder::extend_rows(uint32_t end) {
 }
 
 bool GroupOrder::proves(Conflict conflict, uint32_t earlier, uint32_t later) {
-  // One member's bits take an eighth of a byte times the members; beyond this many the exact search is cheaper.
+  // One member's bits take an eighth of a byte times the members; beyond this many the exact search
+  // is cheaper.
   constexpr uint32_t most_members = 1 << 14;
   const Member& a = members_[earlier];
   const Member& b = members_[later];
-  const bool reads = conflict == Conflict::write_read;  // `later` must wait before phase A, else before phase B
+  const bool reads =
+      conflict == Conflict::write_read;  // `later` must wait before phase A, else before phase B
   if (!reads && a.dst == b.dst && a.channel == b.channel) return true;  // one receive queue
   const uint32_t begin = b.before_begin;
   const uint32_t end = reads ? begin + b.dependencies : before_end(later);
@@ -462,10 +510,12 @@ bool GroupOrder::proves(Conflict conflict, uint32_t earlier, uint32_t later) {
   return false;
 }
 
-// Executes the moves of one group in list order, watching what every place holds and who touched it last.
+// Executes the moves of one group in list order, watching what every place holds and who touched it
+// last.
 class GroupChecks {
- public:
-  GroupChecks(const Schedule& schedule, const Pieces& pieces, size_t max_findings, std::vector<Finding>& findings)
+public:
+  GroupChecks(const Schedule& schedule, const Pieces& pieces, size_t max_findings,
+              std::vector<Finding>& findings)
       : schedule_(schedule),
         pieces_(pieces),
         table_(schedule),
@@ -479,8 +529,9 @@ class GroupChecks {
   // To be called after the last group.
   void find_races();
 
- private:
-  static constexpr uint32_t unknown = UINT32_MAX;  // as a count: what an undefined read has led to, not looked at
+private:
+  static constexpr uint32_t unknown =
+      UINT32_MAX;  // as a count: what an undefined read has led to, not looked at
   struct Cell {
     Sum sum;           // count 0: nothing
     uint32_t writer;   // member that wrote last, or none
@@ -509,7 +560,8 @@ class GroupChecks {
   const size_t max_findings_;
   std::vector<Finding>& findings_;
   GroupOrder order_;
-  // Conflicts whose order the group alone does not tell, and the transfers from the first to the last of them.
+  // Conflicts whose order the group alone does not tell, and the transfers from the first to the
+  // last of them.
   std::vector<OrderQuery> queries_;
   uint32_t first_asked_ = none, last_asked_ = 0;
 
@@ -517,7 +569,8 @@ class GroupChecks {
   std::span<const uint32_t> members_;  // pieces
   std::span<const Move> moves_;
   std::vector<Cell> cells_;
-  std::vector<uint64_t> keys_;  // of cells_, ascending, or empty where every rank has a cell for every piece
+  std::vector<uint64_t>
+      keys_;  // of cells_, ascending, or empty where every rank has a cell for every piece
   bool dense_ = true;
   std::vector<Reader> readers_;
 };
@@ -547,14 +600,16 @@ void GroupChecks::make_cells() {
   std::sort(keys_.begin(), keys_.end());
   keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
   for (const uint64_t key : keys_)
-    cells_.push_back({initial(static_cast<uint32_t>(key / width), members_[key % width]), none, none});
+    cells_.push_back(
+        {initial(static_cast<uint32_t>(key / width), members_[key % width]), none, none});
 }
 
 size_t GroupChecks::find_cell(uint32_t rank, uint32_t position) const {
   const uint64_t key = uint64_t{rank} * members_.size() + position;
   if (dense_) return key;
   const auto found = std::lower_bound(keys_.begin(), keys_.end(), key);
-  return found != keys_.end() && *found == key ? static_cast<size_t>(found - keys_.begin()) : SIZE_MAX;
+  return found != keys_.end() && *found == key ? static_cast<size_t>(found - keys_.begin())
+                                               : SIZE_MAX;
 }
 
 void GroupChecks::run(uint32_t group, std::span<const Move> moves) {
@@ -592,7 +647,9 @@ void GroupChecks::execute(const Move& move, uint32_t member) {
 
   const bool reduces = move.op == TransferOp::reduce;
   if (reduces && destination.sum.count == 0) report_undefined(move, false);
-  const auto undefined = [](const Cell& cell) { return cell.sum.count == 0 || cell.sum.count == unknown; };
+  const auto undefined = [](const Cell& cell) {
+    return cell.sum.count == 0 || cell.sum.count == unknown;
+  };
   if (undefined(source) || (reduces && undefined(destination)))
     destination.sum = {0, 0, unknown};
   else if (reduces)
@@ -608,15 +665,17 @@ void GroupChecks::require(Conflict conflict, uint32_t earlier, uint32_t later) {
   queries_.push_back(query);
   first_asked_ = std::min(first_asked_, query.earlier);
   last_asked_ = std::max(last_asked_, query.later);
-  // Answers take time in proportion to the transfers asked about. So ask about many at a time, but no more than that:
-  // where there are races the first few show it.
+  // Answers take time in proportion to the transfers asked about. So ask about many at a time, but
+  // no more than that: where there are races the first few show it.
   constexpr size_t few = size_t{1} << 16, many = size_t{1} << 23;
-  if (queries_.size() % few == 0 && (queries_.size() >= many || queries_.size() >= (last_asked_ - first_asked_) / 4))
+  if (queries_.size() % few == 0 &&
+      (queries_.size() >= many || queries_.size() >= (last_asked_ - first_asked_) / 4))
     find_races();
 }
 
 void GroupChecks::find_races() {
-  for (const OrderQuery& query : unordered_pairs(schedule_, std::move(queries_), max_findings_)) report_race(query);
+  for (const OrderQuery& query : unordered_pairs(schedule_, std::move(queries_), max_findings_))
+    report_race(query);
   queries_.clear();
   first_asked_ = none;
   last_asked_ = 0;
@@ -632,16 +691,17 @@ void GroupChecks::report_race(const OrderQuery& query) {
   finding.rule = "race";
   switch (query.conflict) {
     case Conflict::write_read:
-      finding.message = fmt::format("transfer {} may read {} before transfer {} has written it", query.later, place,
-                                    query.earlier);
+      finding.message = fmt::format("transfer {} may read {} before transfer {} has written it",
+                                    query.later, place, query.earlier);
       break;
     case Conflict::read_write:
-      finding.message = fmt::format("transfer {} may write {} before transfer {} has read it", query.later, place,
-                                    query.earlier);
+      finding.message = fmt::format("transfer {} may write {} before transfer {} has read it",
+                                    query.later, place, query.earlier);
       break;
     case Conflict::write_write:
-      finding.message = fmt::format("transfers {} and {} may write {} at the same time or in either order",
-                                    query.earlier, query.later, place);
+      finding.message =
+          fmt::format("transfers {} and {} may write {} at the same time or in either order",
+                      query.earlier, query.later, place);
       break;
   }
   finding.where = name_transfer(query.later);
@@ -656,11 +716,13 @@ void GroupChecks::report_undefined(const Move& move, bool source) {
   if (full()) return;
   const uint32_t rank = source ? move.src : move.dst;
   const uint32_t position = source ? move.src_piece : move.dst_piece;
-  const uint32_t chunk = source ? schedule_.src_chunk(move.transfer) : schedule_.dst_chunk(move.transfer);
+  const uint32_t chunk =
+      source ? schedule_.src_chunk(move.transfer) : schedule_.dst_chunk(move.transfer);
   Finding finding;
   finding.rule = "undefined-read";
-  finding.message = fmt::format("transfer {} {} {} of rank {}, which holds nothing then", move.transfer,
-                                source ? "reads" : "reduces into", name_chunk(schedule_, chunk), rank);
+  finding.message =
+      fmt::format("transfer {} {} {} of rank {}, which holds nothing then", move.transfer,
+                  source ? "reads" : "reduces into", name_chunk(schedule_, chunk), rank);
   finding.where = name_transfer(move.transfer);
   finding.witness = {describe(schedule_, move.transfer)};
   finding.transfer = move.transfer;
@@ -668,7 +730,8 @@ void GroupChecks::report_undefined(const Move& move, bool source) {
   finding.chunk = chunk;
   for (const Move* later = &move + 1; later != moves_.data() + moves_.size(); ++later) {
     if (later->dst != rank || later->dst_piece != position) continue;
-    finding.message += fmt::format("; it is first written by transfer {}, which stands later in the list", later->transfer);
+    finding.message += fmt::format(
+        "; it is first written by transfer {}, which stands later in the list", later->transfer);
     finding.witness.push_back(describe(schedule_, later->transfer));
     break;
   }
@@ -725,10 +788,13 @@ std::string join_some(const std::vector<std::string>& items) {
 void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wanted) {
   const size_t cell = find_cell(rank, pieces_.position(piece));
 
-  // How often does what a cell holds now end up in the cell at fault? Backwards through the list, from the end.
+  // How often does what a cell holds now end up in the cell at fault? Backwards through the list,
+  // from the end.
   std::vector<uint64_t> demand(cells_.size(), 0);
   std::vector<char> used(moves_.size(), 0);
-  const auto add = [](uint64_t& to, uint64_t more) { to = more > UINT64_MAX - to ? UINT64_MAX : to + more; };
+  const auto add = [](uint64_t& to, uint64_t more) {
+    to = more > UINT64_MAX - to ? UINT64_MAX : to + more;
+  };
   if (cell != SIZE_MAX) demand[cell] = 1;
   for (size_t j = moves_.size(); j-- > 0;) {
     const Move& move = moves_[j];
@@ -743,14 +809,15 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
     return table_.before(r, pieces_.buffer(members_[position]), pieces_.begin(members_[position]));
   };
   if (cell == SIZE_MAX) {
-    if (const Content content = start(rank, pieces_.position(piece)); content.kind == Content::Kind::one)
+    if (const Content content = start(rank, pieces_.position(piece));
+        content.kind == Content::Kind::one)
       held[content.contribution] = 1;
   }
   for (size_t c = 0; c < cells_.size(); ++c) {
     if (demand[c] == 0) continue;
     const uint64_t key = dense_ ? c : keys_[c];
-    const Content content =
-        start(static_cast<uint32_t>(key / members_.size()), static_cast<uint32_t>(key % members_.size()));
+    const Content content = start(static_cast<uint32_t>(key / members_.size()),
+                                  static_cast<uint32_t>(key % members_.size()));
     if (content.kind == Content::Kind::one) add(held[content.contribution], demand[c]);
   }
 
@@ -782,14 +849,15 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
     if (!sums) break;
   }
 
-  // The moves by which the first superfluous contribution came, or else those that wrote last on the way here.
+  // The moves by which the first superfluous contribution came, or else those that wrote last on
+  // the way here.
   std::vector<size_t> path;
   if (has_culprit) {
     std::vector<char> has(cells_.size(), 0);
     for (size_t c = 0; c < cells_.size(); ++c) {
       const uint64_t key = dense_ ? c : keys_[c];
-      const Content content =
-          start(static_cast<uint32_t>(key / members_.size()), static_cast<uint32_t>(key % members_.size()));
+      const Content content = start(static_cast<uint32_t>(key / members_.size()),
+                                    static_cast<uint32_t>(key % members_.size()));
       has[c] = content.kind == Content::Kind::one && content.contribution == culprit;
     }
     for (size_t j = 0; j < moves_.size(); ++j) {
@@ -823,7 +891,8 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
       if (finding.chunk >= 0) break;
     }
   }
-  const Chunk place{pieces_.buffer(piece), pieces_.begin(piece), pieces_.end(piece) - pieces_.begin(piece)};
+  const Chunk place{pieces_.buffer(piece), pieces_.begin(piece),
+                    pieces_.end(piece) - pieces_.begin(piece)};
   std::string text = fmt::format("rank {} ", rank);
   if (finding.chunk >= 0) text += fmt::format("chunk {} ", finding.chunk);
   text += region(place);
@@ -854,14 +923,18 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
 
 // Hands the moves to GroupChecks, group by group, sorting a limited number of them at a time.
 class Validation {
- public:
-  Validation(const Schedule& schedule, const Pieces& pieces, size_t max_findings, std::vector<Finding>& findings)
-      : schedule_(schedule), pieces_(pieces), max_findings_(max_findings), findings_(findings),
+public:
+  Validation(const Schedule& schedule, const Pieces& pieces, size_t max_findings,
+             std::vector<Finding>& findings)
+      : schedule_(schedule),
+        pieces_(pieces),
+        max_findings_(max_findings),
+        findings_(findings),
         checks_(schedule, pieces, max_findings, findings) {}
 
   void run();
 
- private:
+private:
   struct Range {
     uint32_t first = none, last = 0;  // transfers
     uint64_t moves = 0;
@@ -875,7 +948,7 @@ class Validation {
   const size_t max_findings_;
   std::vector<Finding>& findings_;
   GroupChecks checks_;
-  std::vector<Range> ranges_;  // by group
+  std::vector<Range> ranges_;                                   // by group
   std::vector<std::pair<uint32_t, uint32_t>> groups_of_chunk_;  // lowest and highest
   std::vector<Move> moves_;
   std::vector<size_t> move_begin_;  // by group of the batch
@@ -922,8 +995,15 @@ void Validation::sort_moves(uint32_t first_group, uint32_t end_group) {
     const Transfer transfer = schedule_.transfer(t);
     const auto [first, count] = pieces_.of_chunk(chunk);
     const uint32_t destination = pieces_.of_chunk(transfer.dst_chunk).first;
-    Move move{t, transfer.src, transfer.dst, 0, 0, transfer.after.empty() ? none : transfer.after[0],
-              transfer.channel, transfer.op, transfer.after.size() > 1};
+    Move move{t,
+              transfer.src,
+              transfer.dst,
+              0,
+              0,
+              transfer.after.empty() ? none : transfer.after[0],
+              transfer.channel,
+              transfer.op,
+              transfer.after.size() > 1};
     for (uint32_t k = 0; k < count; ++k) {
       const uint32_t group = pieces_.group(first + k);
       if (group < first_group || group >= end_group) continue;
@@ -941,7 +1021,8 @@ void Validation::run() {
   for (uint32_t first = 0; first < groups && findings_.size() < max_findings_;) {
     uint32_t end = first;
     uint64_t moves = 0;
-    while (end < groups && (end == first || moves + ranges_[end].moves <= batch_moves)) moves += ranges_[end++].moves;
+    while (end < groups && (end == first || moves + ranges_[end].moves <= batch_moves))
+      moves += ranges_[end++].moves;
     sort_moves(first, end);
     for (uint32_t g = first; g < end && findings_.size() < max_findings_; ++g) {
       const size_t begin = move_begin_[g - first];
@@ -970,9 +1051,10 @@ std::vector<Finding> validate(const Schedule& schedule, const ValidateOptions& o
   if (!pieces.fine_enough()) {
     Finding finding;
     finding.rule = "too-fine";
-    finding.message = fmt::format("the transfers shift data against each other by so little that the message would have to "
-                                  "be looked at in more than {} pieces; whether the result is right is not known",
-                                  pieces.limit());
+    finding.message = fmt::format(
+        "the transfers shift data against each other by so little that the message would have to "
+        "be looked at in more than {} pieces; whether the result is right is not known",
+        pieces.limit());
     findings.push_back(std::move(finding));
     return findings;
   }
@@ -980,13 +1062,14 @@ std::vector<Finding> validate(const Schedule& schedule, const ValidateOptions& o
 
   // A chunk of several pieces has the same thing wrong with each.
   const auto key = [](const Finding& f) {
-    return std::tuple(order_of(f), f.rule == "wrong-result" ? 0 : f.transfer, f.rank, f.chunk, f.transfer);
+    return std::tuple(order_of(f), f.rule == "wrong-result" ? 0 : f.transfer, f.rank, f.chunk,
+                      f.transfer);
   };
   std::stable_sort(findings.begin(), findings.end(),
                    [&](const Finding& a, const Finding& b) { return key(a) < key(b); });
   const auto same = [&](const Finding& a, const Finding& b) {
-    return a.chunk >= 0 && a.rule == b.rule && a.transfer == b.transfer && a.rank == b.rank && a.chunk == b.chunk &&
-           (a.rule != "race" || a.message == b.message);
+    return a.chunk >= 0 && a.rule == b.rule && a.transfer == b.transfer && a.rank == b.rank &&
+           a.chunk == b.chunk && (a.rule != "race" || a.message == b.message);
   };
   findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
   if (findings.size() > max_findings) findings.resize(max_findings);
@@ -995,9 +1078,12 @@ std::vector<Finding> validate(const Schedule& schedule, const ValidateOptions& o
 
 std::string_view to_string(Severity severity) {
   switch (severity) {
-    case Severity::error: return "error";
-    case Severity::warning: return "warning";
-    case Severity::info: return "info";
+    case Severity::error:
+      return "error";
+    case Severity::warning:
+      return "warning";
+    case Severity::info:
+      return "info";
   }
   return "error";
 }

@@ -1,5 +1,6 @@
-// The validator against brute force: small schedules, random or mutated from right ones, whose every order of execution
-// is tried. Written from the contract in schedule/validate.hpp, unit by unit, with nothing of the validator's own.
+// The validator against brute force: small schedules, random or mutated from right ones, whose
+// every order of execution is tried. Written from the contract in schedule/validate.hpp, unit by
+// unit, with nothing of the validator's own.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +16,8 @@
 namespace slackline {
 namespace {
 
-constexpr int schedules_of_each_kind = 2000;  // times the environment variable SLACKLINE_PROPERTY_SCALE
+constexpr int schedules_of_each_kind =
+    2000;  // times the environment variable SLACKLINE_PROPERTY_SCALE
 
 int scale() {
   const char* text = std::getenv("SLACKLINE_PROPERTY_SCALE");
@@ -24,14 +26,19 @@ int scale() {
 
 // ---------------------------------------------------------------- brute force
 
-// How often each contribution (rank, unit) is in a place: 7 bits each, of at most 9. Two values stand outside.
+// How often each contribution (rank, unit) is in a place: 7 bits each, of at most 9. Two values
+// stand outside.
 using Content = uint64_t;
 constexpr Content undefined = uint64_t{1} << 63;
 constexpr Content unknown = undefined | 1;  // came of an undefined read
 
-Content contribution(int64_t rank, int64_t unit, int64_t units) { return uint64_t{1} << (7 * (rank * units + unit)); }
+Content contribution(int64_t rank, int64_t unit, int64_t units) {
+  return uint64_t{1} << (7 * (rank * units + unit));
+}
 
-bool is_defined(Content content) { return (content & undefined) == 0; }
+bool is_defined(Content content) {
+  return (content & undefined) == 0;
+}
 
 constexpr int64_t buffer_size = 4;  // no buffer here has more units
 constexpr size_t most_ranks = 3, most_transfers = 8;
@@ -39,7 +46,8 @@ constexpr size_t most_ranks = 3, most_transfers = 8;
 struct Memory {
   Memory() { cells.fill(undefined); }
   Content& at(int64_t rank, Buffer buffer, int64_t unit) {
-    return cells[static_cast<size_t>((rank * 4 + static_cast<int64_t>(buffer)) * buffer_size + unit)];
+    return cells[static_cast<size_t>((rank * 4 + static_cast<int64_t>(buffer)) * buffer_size +
+                                     unit)];
   }
   std::array<Content, most_ranks * 4 * buffer_size> cells;
   bool operator==(const Memory&) const = default;
@@ -86,7 +94,8 @@ std::map<std::pair<int64_t, int64_t>, Content> wanted(const Schedule& schedule) 
         for (int64_t u = 0; u < units; ++u) result[{q, u}] = contribution(c.root, u, units);
         break;
       case CollectiveType::reduce_scatter:
-        for (int64_t i = 0; i < part; ++i) result[{q, c.in_place ? q * part + i : i}] = sum(q * part + i);
+        for (int64_t i = 0; i < part; ++i)
+          result[{q, c.in_place ? q * part + i : i}] = sum(q * part + i);
         break;
       case CollectiveType::scatter:
         for (int64_t i = 0; i < part; ++i)
@@ -96,11 +105,13 @@ std::map<std::pair<int64_t, int64_t>, Content> wanted(const Schedule& schedule) 
       case CollectiveType::gather:
         if (c.type == CollectiveType::gather && q != c.root) break;
         for (int64_t r = 0; r < c.ranks; ++r)
-          for (int64_t i = 0; i < part; ++i) result[{q, r * part + i}] = contribution(r, r * part + i, units);
+          for (int64_t i = 0; i < part; ++i)
+            result[{q, r * part + i}] = contribution(r, r * part + i, units);
         break;
       case CollectiveType::alltoall:
         for (int64_t r = 0; r < c.ranks; ++r)
-          for (int64_t i = 0; i < part; ++i) result[{q, r * part + i}] = contribution(r, q * part + i, units);
+          for (int64_t i = 0; i < part; ++i)
+            result[{q, r * part + i}] = contribution(r, q * part + i, units);
         break;
     }
   }
@@ -114,10 +125,12 @@ struct Verdict {
 
 // The events of a transfer: its phases A and B begin and end.
 enum Event { a_begin, a_end, b_begin, b_end };
-constexpr uint32_t bit(size_t transfer, Event event) { return uint32_t{1} << (4 * transfer + event); }
+constexpr uint32_t bit(size_t transfer, Event event) {
+  return uint32_t{1} << (4 * transfer + event);
+}
 
 class BruteForce {
- public:
+public:
   explicit BruteForce(const Schedule& schedule) : schedule_(schedule), count_(schedule.size()) {}
 
   Verdict run() {
@@ -142,10 +155,11 @@ class BruteForce {
   /// Whether every order gave what the list order gives, where there was no race.
   bool same_in_all_orders() const { return same_; }
 
- private:
+private:
   struct State {
     Memory memory;
-    std::array<std::array<Content, buffer_size>, most_transfers> read{};  // by transfer, what is under way
+    std::array<std::array<Content, buffer_size>, most_transfers>
+        read{};  // by transfer, what is under way
     bool undefined_read = false;
     bool operator==(const State&) const = default;
   };
@@ -193,13 +207,14 @@ class BruteForce {
     for (size_t i = 0; i < phases.size(); ++i)
       for (size_t j = 0; j < i; ++j) {
         const Phase &p = phases[i], &q = phases[j];
-        if (p.transfer != q.transfer && (p.writes || q.writes) && p.rank == q.rank && overlap(p.chunk, q.chunk))
+        if (p.transfer != q.transfer && (p.writes || q.writes) && p.rank == q.rank &&
+            overlap(p.chunk, q.chunk))
           conflicts_.emplace_back(p, q);
       }
   }
 
-  // Visits every set of events that can have happened. A conflict is a race if both phases can be under way at
-  // once or each can be over before the other has begun.
+  // Visits every set of events that can have happened. A conflict is a race if both phases can be
+  // under way at once or each can be over before the other has begun.
   bool any_race() const {
     std::unordered_set<uint32_t> seen{0};
     std::vector<uint32_t> open{0};
@@ -209,8 +224,10 @@ class BruteForce {
       open.pop_back();
       for (size_t i = 0; i < conflicts_.size(); ++i) {
         const auto& [p, q] = conflicts_[i];
-        const bool p_begun = done & bit(p.transfer, p.begin), p_ended = done & bit(p.transfer, p.end);
-        const bool q_begun = done & bit(q.transfer, q.begin), q_ended = done & bit(q.transfer, q.end);
+        const bool p_begun = done & bit(p.transfer, p.begin),
+                   p_ended = done & bit(p.transfer, p.end);
+        const bool q_begun = done & bit(q.transfer, q.begin),
+                   q_ended = done & bit(q.transfer, q.end);
         if (p_begun && !p_ended && q_begun && !q_ended) return true;
         if (p_ended && !q_begun) orders[i] |= 1;
         if (q_ended && !p_begun) orders[i] |= 2;
@@ -218,7 +235,8 @@ class BruteForce {
       }
       for (size_t e = 0; e < before_.size(); ++e) {
         const uint32_t next = done | uint32_t{1} << e;
-        if (next != done && (before_[e] & ~done) == 0 && seen.insert(next).second) open.push_back(next);
+        if (next != done && (before_[e] & ~done) == 0 && seen.insert(next).second)
+          open.push_back(next);
       }
     }
     return false;
@@ -293,7 +311,9 @@ using Random = std::mt19937_64;
 int pick(Random& random, int low, int high) {  // both included; the same on every machine
   return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
 }
-bool chance(Random& random, int percent) { return pick(random, 1, 100) <= percent; }
+bool chance(Random& random, int percent) {
+  return pick(random, 1, 100) <= percent;
+}
 
 struct Step {
   uint32_t src, dst, src_chunk, dst_chunk;
@@ -310,7 +330,8 @@ struct Draft {
   Schedule schedule() const {
     Schedule result(collective, units);
     for (const Chunk& chunk : chunks) result.add_chunk(chunk);
-    for (const Step& s : steps) result.add({s.src, s.dst, s.src_chunk, s.dst_chunk, s.op, s.channel, s.after});
+    for (const Step& s : steps)
+      result.add({s.src, s.dst, s.src_chunk, s.dst_chunk, s.op, s.channel, s.after});
     return result;
   }
 };
@@ -318,17 +339,17 @@ struct Draft {
 std::string print(const Draft& draft) {
   std::string text(to_string(draft.collective.type));
   text += draft.collective.in_place ? " in place" : " out of place";
-  text += ", root " + std::to_string(draft.collective.root) + ", ranks " + std::to_string(draft.collective.ranks) +
-          ", units " + std::to_string(draft.units);
+  text += ", root " + std::to_string(draft.collective.root) + ", ranks " +
+          std::to_string(draft.collective.ranks) + ", units " + std::to_string(draft.units);
   for (size_t t = 0; t < draft.steps.size(); ++t) {
     const Step& s = draft.steps[t];
     const auto chunk = [&](uint32_t c) {
-      return std::string(to_string(draft.chunks[c].buffer)) + " " + std::to_string(draft.chunks[c].offset) + "+" +
-             std::to_string(draft.chunks[c].length);
+      return std::string(to_string(draft.chunks[c].buffer)) + " " +
+             std::to_string(draft.chunks[c].offset) + "+" + std::to_string(draft.chunks[c].length);
     };
-    text += "\n" + std::to_string(t) + ": " + std::to_string(s.src) + " [" + chunk(s.src_chunk) + "] -> " +
-            std::to_string(s.dst) + " [" + chunk(s.dst_chunk) + "] " + std::string(to_string(s.op)) + " channel " +
-            std::to_string(s.channel) + " after";
+    text += "\n" + std::to_string(t) + ": " + std::to_string(s.src) + " [" + chunk(s.src_chunk) +
+            "] -> " + std::to_string(s.dst) + " [" + chunk(s.dst_chunk) + "] " +
+            std::string(to_string(s.op)) + " channel " + std::to_string(s.channel) + " after";
     for (const uint32_t d : s.after) text += " " + std::to_string(d);
   }
   return text;
@@ -337,7 +358,8 @@ std::string print(const Draft& draft) {
 // Chunks of one length can replace each other in a mutation.
 uint32_t other_chunk(Random& random, const Draft& draft, uint32_t chunk, bool destination) {
   for (int i = 0; i < 20; ++i) {
-    const auto c = static_cast<uint32_t>(pick(random, 0, static_cast<int>(draft.chunks.size()) - 1));
+    const auto c =
+        static_cast<uint32_t>(pick(random, 0, static_cast<int>(draft.chunks.size()) - 1));
     if (draft.chunks[c].length != draft.chunks[chunk].length) continue;
     if (destination && draft.chunks[c].buffer == Buffer::input) continue;
     return c;
@@ -350,7 +372,8 @@ void add_all_chunks(Draft& draft) {
   const Collective& c = draft.collective;
   const int64_t part = has_parts(c.type) ? draft.units / c.ranks : draft.units;
   const bool brings_part = c.type == CollectiveType::allgather || c.type == CollectiveType::gather;
-  const bool gets_part = c.type == CollectiveType::reduce_scatter || c.type == CollectiveType::scatter;
+  const bool gets_part =
+      c.type == CollectiveType::reduce_scatter || c.type == CollectiveType::scatter;
   std::vector<std::pair<Buffer, int64_t>> buffers{{Buffer::scratch, 3}};
   if (c.in_place) {
     buffers.emplace_back(Buffer::data, draft.units);
@@ -360,7 +383,8 @@ void add_all_chunks(Draft& draft) {
   }
   for (const auto& [buffer, size] : buffers)
     for (int64_t offset = 0; offset < size; ++offset)
-      for (int64_t length = 1; offset + length <= size; ++length) draft.chunks.push_back({buffer, offset, length});
+      for (int64_t length = 1; offset + length <= size; ++length)
+        draft.chunks.push_back({buffer, offset, length});
 }
 
 Draft any_collective(Random& random) {
@@ -385,7 +409,8 @@ uint32_t find_chunk(const Draft& draft, const Chunk& chunk) {
 Draft random_schedule(Random& random) {
   Draft draft = any_collective(random);
   add_all_chunks(draft);
-  const int size = pick(random, 1, 6), channels = pick(random, 1, 2), density = pick(random, 0, 100);
+  const int size = pick(random, 1, 6), channels = pick(random, 1, 2),
+            density = pick(random, 0, 100);
   const auto ranks = draft.collective.ranks;
   while (static_cast<int>(draft.steps.size()) < size) {
     Step s;
@@ -405,8 +430,9 @@ Draft random_schedule(Random& random) {
   return draft;
 }
 
-// A right schedule for any collective, without regard to speed: contributions are carried to where they are wanted one by
-// one, through scratch space now and then; every transfer waits for all that it conflicts with.
+// A right schedule for any collective, without regard to speed: contributions are carried to where
+// they are wanted one by one, through scratch space now and then; every transfer waits for all that
+// it conflicts with.
 Draft right_schedule(Random& random) {
   for (;;) {
     Draft draft = any_collective(random);
@@ -416,10 +442,17 @@ Draft right_schedule(Random& random) {
     const Collective& c = draft.collective;
     const Buffer source = c.in_place ? Buffer::data : Buffer::input;
     const Buffer target = c.in_place ? Buffer::data : Buffer::output;
-    const auto chunk = [&](Buffer buffer, int64_t unit) { return find_chunk(draft, {buffer, unit, 1}); };
+    const auto chunk = [&](Buffer buffer, int64_t unit) {
+      return find_chunk(draft, {buffer, unit, 1});
+    };
     const auto add = [&](int64_t src, uint32_t from, int64_t dst, uint32_t to, TransferOp op) {
-      draft.steps.push_back({static_cast<uint32_t>(src), static_cast<uint32_t>(dst), from, to, op,
-                             static_cast<uint16_t>(pick(random, 0, 1)), {}});
+      draft.steps.push_back({static_cast<uint32_t>(src),
+                             static_cast<uint32_t>(dst),
+                             from,
+                             to,
+                             op,
+                             static_cast<uint16_t>(pick(random, 0, 1)),
+                             {}});
     };
     const int64_t part = draft.units / c.ranks;
     switch (c.type) {
@@ -434,12 +467,12 @@ Draft right_schedule(Random& random) {
           for (int64_t r = 0; r < c.ranks; ++r)
             if (r != end) others.push_back(r);
           for (size_t i = 0; i < others.size(); ++i)
-            add(others[i], chunk(source, u), chain && i + 1 < others.size() ? others[i + 1] : end, chunk(target, u),
-                TransferOp::reduce);
+            add(others[i], chunk(source, u), chain && i + 1 < others.size() ? others[i + 1] : end,
+                chunk(target, u), TransferOp::reduce);
           if (c.type == CollectiveType::reduce) continue;
           for (size_t i = others.size(); i-- > 0;)
-            add(chain && i + 1 < others.size() ? others[i + 1] : end, chunk(target, u), others[i], chunk(target, u),
-                TransferOp::copy);
+            add(chain && i + 1 < others.size() ? others[i + 1] : end, chunk(target, u), others[i],
+                chunk(target, u), TransferOp::copy);
         }
         break;
       case CollectiveType::broadcast:
@@ -456,7 +489,8 @@ Draft right_schedule(Random& random) {
       case CollectiveType::reduce_scatter:
         for (int64_t q = 0; q < c.ranks; ++q)
           for (int64_t i = 0; i < part; ++i) {
-            const uint32_t from = chunk(source, q * part + i), to = chunk(target, c.in_place ? q * part + i : i);
+            const uint32_t from = chunk(source, q * part + i),
+                           to = chunk(target, c.in_place ? q * part + i : i);
             if (!c.in_place) add(q, from, q, to, TransferOp::copy);
             for (int64_t r = 0; r < c.ranks; ++r)
               if (r != q) add(r, from, q, to, TransferOp::reduce);
@@ -466,7 +500,8 @@ Draft right_schedule(Random& random) {
         for (int64_t u = 0; u < draft.units; ++u) {
           const int64_t q = u / part;
           if (q == c.root && c.in_place) continue;
-          add(c.root, chunk(source, u), q, chunk(target, c.in_place ? u : u % part), TransferOp::copy);
+          add(c.root, chunk(source, u), q, chunk(target, c.in_place ? u : u % part),
+              TransferOp::copy);
         }
         break;
       case CollectiveType::allgather:
@@ -474,7 +509,8 @@ Draft right_schedule(Random& random) {
         for (int64_t q = 0; q < c.ranks; ++q)
           for (int64_t u = 0; u < draft.units; ++u) {
             const int64_t r = u / part;
-            if ((q == r && c.in_place) || (c.type == CollectiveType::gather && q != c.root)) continue;
+            if ((q == r && c.in_place) || (c.type == CollectiveType::gather && q != c.root))
+              continue;
             add(r, chunk(source, c.in_place ? u : u % part), q, chunk(target, u), TransferOp::copy);
           }
         break;
@@ -512,7 +548,9 @@ void mutate(Random& random, Draft& draft) {
   std::vector<Step>& steps = draft.steps;
   if (steps.empty()) return;
   const auto t = static_cast<size_t>(pick(random, 0, static_cast<int>(steps.size()) - 1));
-  const auto rank = [&] { return static_cast<uint32_t>(pick(random, 0, draft.collective.ranks - 1)); };
+  const auto rank = [&] {
+    return static_cast<uint32_t>(pick(random, 0, draft.collective.ranks - 1));
+  };
   switch (pick(random, 0, 14)) {
     case 0:  // drop a transfer; who waited for it waits for what it waited for
       for (size_t i = t + 1; i < steps.size(); ++i) {
@@ -535,8 +573,12 @@ void mutate(Random& random, Draft& draft) {
           if (d >= t) ++d;
       if (chance(random, 50)) steps[t + 1].after.push_back(static_cast<uint32_t>(t));
       break;
-    case 2: steps[t].dst = rank(); break;
-    case 3: steps[t].src = rank(); break;
+    case 2:
+      steps[t].dst = rank();
+      break;
+    case 3:
+      steps[t].src = rank();
+      break;
     case 4:  // swap two neighbours
       if (t + 1 == steps.size()) return;
       std::erase(steps[t + 1].after, static_cast<uint32_t>(t));
@@ -545,14 +587,26 @@ void mutate(Random& random, Draft& draft) {
         for (uint32_t& d : steps[i].after)
           d = d == t ? static_cast<uint32_t>(t + 1) : d == t + 1 ? static_cast<uint32_t>(t) : d;
       break;
-    case 5: steps[t].op = steps[t].op == TransferOp::copy ? TransferOp::reduce : TransferOp::copy; break;
-    case 6: steps[t].src_chunk = other_chunk(random, draft, steps[t].src_chunk, false); break;
-    case 7: steps[t].dst_chunk = other_chunk(random, draft, steps[t].dst_chunk, true); break;
-    case 8: steps[t].channel ^= 1; break;
-    case 9: if (t > 0) steps[t].after.push_back(static_cast<uint32_t>(pick(random, 0, static_cast<int>(t) - 1))); break;
+    case 5:
+      steps[t].op = steps[t].op == TransferOp::copy ? TransferOp::reduce : TransferOp::copy;
+      break;
+    case 6:
+      steps[t].src_chunk = other_chunk(random, draft, steps[t].src_chunk, false);
+      break;
+    case 7:
+      steps[t].dst_chunk = other_chunk(random, draft, steps[t].dst_chunk, true);
+      break;
+    case 8:
+      steps[t].channel ^= 1;
+      break;
+    case 9:
+      if (t > 0)
+        steps[t].after.push_back(static_cast<uint32_t>(pick(random, 0, static_cast<int>(t) - 1)));
+      break;
     default:  // drop a dependency
       if (steps[t].after.empty()) return;
-      steps[t].after.erase(steps[t].after.begin() + pick(random, 0, static_cast<int>(steps[t].after.size()) - 1));
+      steps[t].after.erase(steps[t].after.begin() +
+                           pick(random, 0, static_cast<int>(steps[t].after.size()) - 1));
   }
 }
 
@@ -595,7 +649,8 @@ Tally compare(uint64_t seed, Make make) {
     const Verdict expected = brute.run();
     const Verdict verdict = verdict_of_validator(schedule);
     EXPECT_TRUE(brute.same_in_all_orders()) << "without a race, orders differ:\n" << print(draft);
-    EXPECT_EQ(verdict, expected) << "validator: " << print(verdict) << "\nbrute force: " << print(expected) << "\n"
+    EXPECT_EQ(verdict, expected) << "validator: " << print(verdict)
+                                 << "\nbrute force: " << print(expected) << "\n"
                                  << print(draft);
     if (testing::Test::HasFailure()) break;
     tally.right += expected == Verdict{};
@@ -605,8 +660,10 @@ Tally compare(uint64_t seed, Make make) {
     tally.wrong += expected.wrong_result;
     tally.self_overlap += expected.self_overlap;
   }
-  std::printf("right %d, race %d (nothing else: %d), undefined read %d, wrong %d, self-overlap %d\n", tally.right,
-              tally.race, tally.race_only, tally.undefined_read, tally.wrong, tally.self_overlap);
+  std::printf(
+      "right %d, race %d (nothing else: %d), undefined read %d, wrong %d, self-overlap %d\n",
+      tally.right, tally.race, tally.race_only, tally.undefined_read, tally.wrong,
+      tally.self_overlap);
   return tally;
 }
 
@@ -630,8 +687,8 @@ TEST(ValidateBruteForce, MutantsOfRightSchedules) {
   EXPECT_GT(tally.wrong, 300);
 }
 
-// A right schedule, from which dependencies are dropped one after the other as long as it stays right: what is left
-// often stands or falls with the order of the queues.
+// A right schedule, from which dependencies are dropped one after the other as long as it stays
+// right: what is left often stands or falls with the order of the queues.
 TEST(ValidateBruteForce, SchedulesWithFewDependencies) {
   const Tally tally = compare(3, [](Random& random) {
     Draft draft = right_schedule(random);

@@ -24,9 +24,10 @@ Collective collective(CollectiveType type, int ranks, int root = -1, bool in_pla
   return result;
 }
 
-// A schedule written out: chunks by region, so that the tests below read like the lists that they are.
+// A schedule written out: chunks by region, so that the tests below read like the lists that they
+// are.
 class Builder {
- public:
+public:
   Builder(const Collective& collective, int64_t units) : schedule_(collective, units) {}
 
   uint32_t chunk(Buffer buffer, int64_t offset, int64_t length = 1) {
@@ -42,13 +43,13 @@ class Builder {
     schedule_.add({src, dst, from, to, op, channel, after});
     return static_cast<uint32_t>(schedule_.size() - 1);
   }
-  uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, std::vector<uint32_t> after = {},
-               uint16_t channel = 0) {
+  uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op,
+               std::vector<uint32_t> after = {}, uint16_t channel = 0) {
     return add(src, chunk, dst, chunk, op, std::move(after), channel);
   }
   const Schedule& schedule() const { return schedule_; }
 
- private:
+private:
   Schedule schedule_;
 };
 
@@ -57,7 +58,9 @@ std::vector<std::string> rules(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) result.emplace_back(finding.rule);
   return result;
 }
-std::vector<std::string> rules(const Builder& builder) { return rules(validate(builder.schedule())); }
+std::vector<std::string> rules(const Builder& builder) {
+  return rules(validate(builder.schedule()));
+}
 
 // AllReduce of two ranks: there and back.
 Builder there_and_back() {
@@ -67,16 +70,23 @@ Builder there_and_back() {
   return b;
 }
 
-TEST(Validate, ProvesTheSmallestAllReduce) { EXPECT_THAT(validate(there_and_back().schedule()), IsEmpty()); }
+TEST(Validate, ProvesTheSmallestAllReduce) {
+  EXPECT_THAT(validate(there_and_back().schedule()), IsEmpty());
+}
 
 // ---------------------------------------------------------------- the lists
 
 TEST(Validate, BadCollective) {
-  EXPECT_THAT(rules(Builder(collective(CollectiveType::allreduce, 1), 1)), ElementsAre("bad-collective"));
-  EXPECT_THAT(rules(Builder(collective(CollectiveType::allreduce, 2), 0)), ElementsAre("bad-collective"));
-  EXPECT_THAT(rules(Builder(collective(CollectiveType::broadcast, 2), 1)), ElementsAre("bad-collective"));
-  EXPECT_THAT(rules(Builder(collective(CollectiveType::reduce, 2, 2), 1)), ElementsAre("bad-collective"));
-  EXPECT_THAT(rules(Builder(collective(CollectiveType::allgather, 3), 4)), ElementsAre("bad-collective"));
+  EXPECT_THAT(rules(Builder(collective(CollectiveType::allreduce, 1), 1)),
+              ElementsAre("bad-collective"));
+  EXPECT_THAT(rules(Builder(collective(CollectiveType::allreduce, 2), 0)),
+              ElementsAre("bad-collective"));
+  EXPECT_THAT(rules(Builder(collective(CollectiveType::broadcast, 2), 1)),
+              ElementsAre("bad-collective"));
+  EXPECT_THAT(rules(Builder(collective(CollectiveType::reduce, 2, 2), 1)),
+              ElementsAre("bad-collective"));
+  EXPECT_THAT(rules(Builder(collective(CollectiveType::allgather, 3), 4)),
+              ElementsAre("bad-collective"));
   EXPECT_THAT(rules(Builder(collective(CollectiveType::scatter, 3, 3), 4)),
               ElementsAre("bad-collective", "bad-collective"));
 }
@@ -89,7 +99,8 @@ TEST(Validate, RankRange) {
   EXPECT_EQ(findings[0].transfer, 2);
   EXPECT_EQ(findings[0].rank, 2);
   EXPECT_EQ(findings[0].where, "transfer 2");
-  EXPECT_EQ(findings[0].message, "the source of transfer 2 is rank 2, and there are ranks 0..1 only");
+  EXPECT_EQ(findings[0].message,
+            "the source of transfer 2 is rank 2, and there are ranks 0..1 only");
 }
 
 TEST(Validate, ChunkRange) {
@@ -97,8 +108,15 @@ TEST(Validate, ChunkRange) {
   index.add(0, 1, 7, copy);
   EXPECT_THAT(rules(index), ElementsAre("chunk-range", "chunk-range"));
 
-  for (const auto& [offset, length] : std::vector<std::pair<int64_t, int64_t>>{
-           {0, 2}, {1, 1}, {-1, 1}, {0, 0}, {0, -1}, {INT64_MAX, 1}, {1, INT64_MAX}, {INT64_MIN, INT64_MAX}}) {
+  for (const auto& [offset, length] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 2},
+                                                {1, 1},
+                                                {-1, 1},
+                                                {0, 0},
+                                                {0, -1},
+                                                {INT64_MAX, 1},
+                                                {1, INT64_MAX},
+                                                {INT64_MIN, INT64_MAX}}) {
     Builder b = there_and_back();
     b.data(offset, length);
     EXPECT_THAT(rules(b), ElementsAre("chunk-range")) << offset << " " << length;
@@ -114,9 +132,14 @@ TEST(Validate, ChunkRange) {
 TEST(Validate, BuffersAreAsLongAsTheCollectiveSays) {
   // Out of place an AllGather brings one part and gets all; a ReduceScatter the other way round.
   for (const auto& [type, brings, gets] : std::vector<std::tuple<CollectiveType, int64_t, int64_t>>{
-           {CollectiveType::allgather, 2, 6}, {CollectiveType::gather, 2, 6}, {CollectiveType::reduce_scatter, 6, 2},
-           {CollectiveType::scatter, 6, 2}, {CollectiveType::alltoall, 6, 6}, {CollectiveType::allreduce, 6, 6},
-           {CollectiveType::broadcast, 6, 6}, {CollectiveType::reduce, 6, 6}}) {
+           {CollectiveType::allgather, 2, 6},
+           {CollectiveType::gather, 2, 6},
+           {CollectiveType::reduce_scatter, 6, 2},
+           {CollectiveType::scatter, 6, 2},
+           {CollectiveType::alltoall, 6, 6},
+           {CollectiveType::allreduce, 6, 6},
+           {CollectiveType::broadcast, 6, 6},
+           {CollectiveType::reduce, 6, 6}}) {
     const Collective c = collective(type, 3, has_root(type) ? 0 : -1, false);
     const auto has_rule = [&](Buffer buffer, int64_t length) {
       Builder b(c, 6);
@@ -145,7 +168,10 @@ TEST(Validate, SizeMismatch) {
   b.add(0, both, 1, one, reduce);
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("size-mismatch"));
-  EXPECT_THAT(findings[0].witness, ElementsAre("transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..2) to chunk 1 [data 0..1)"));
+  EXPECT_THAT(
+      findings[0].witness,
+      ElementsAre(
+          "transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..2) to chunk 1 [data 0..1)"));
 }
 
 TEST(Validate, BufferMisuse) {
@@ -206,10 +232,12 @@ TEST(Validate, UndefinedRead) {
   EXPECT_EQ(findings[0].rank, 1);
   EXPECT_EQ(findings[0].chunk, 0);
   EXPECT_EQ(findings[0].message,
-            "transfer 0 reads chunk 0 [data 0..1) of rank 1, which holds nothing then; it is first written by transfer 1, which "
+            "transfer 0 reads chunk 0 [data 0..1) of rank 1, which holds nothing then; it is first "
+            "written by transfer 1, which "
             "stands later in the list");
-  EXPECT_THAT(findings[0].witness, ElementsAre("transfer 0: rank 1 -> rank 2 copy chunk 0 [data 0..1)",
-                                               "transfer 1: rank 0 -> rank 1 copy chunk 0 [data 0..1)"));
+  EXPECT_THAT(findings[0].witness,
+              ElementsAre("transfer 0: rank 1 -> rank 2 copy chunk 0 [data 0..1)",
+                          "transfer 1: rank 0 -> rank 1 copy chunk 0 [data 0..1)"));
 }
 
 TEST(Validate, ReducingIntoNothingIsAnUndefinedRead) {
@@ -232,15 +260,19 @@ TEST(Validate, RaceOfAReadWithTheWriteBeforeIt) {
   ASSERT_THAT(rules(findings), ElementsAre("race", "race"));
   EXPECT_EQ(findings[0].transfer, 1);
   EXPECT_EQ(findings[0].rank, 0);
-  EXPECT_EQ(findings[0].message, "transfer 1 may write chunk 0 [data 0..1) of rank 0 before transfer 0 has read it");
+  EXPECT_EQ(findings[0].message,
+            "transfer 1 may write chunk 0 [data 0..1) of rank 0 before transfer 0 has read it");
   EXPECT_EQ(findings[1].rank, 1);
-  EXPECT_EQ(findings[1].message, "transfer 1 may read chunk 0 [data 0..1) of rank 1 before transfer 0 has written it");
-  EXPECT_THAT(findings[1].witness, ElementsAre("transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..1)",
-                                               "transfer 1: rank 1 -> rank 0 copy chunk 0 [data 0..1)"));
+  EXPECT_EQ(findings[1].message,
+            "transfer 1 may read chunk 0 [data 0..1) of rank 1 before transfer 0 has written it");
+  EXPECT_THAT(findings[1].witness,
+              ElementsAre("transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..1)",
+                          "transfer 1: rank 1 -> rank 0 copy chunk 0 [data 0..1)"));
 }
 
 // Two ranks' contributions to rank 2 on the channels given; then it has to tell the others.
-std::vector<std::string> two_reductions(uint16_t first_channel, uint16_t second_channel, std::vector<uint32_t> after = {}) {
+std::vector<std::string> two_reductions(uint16_t first_channel, uint16_t second_channel,
+                                        std::vector<uint32_t> after = {}) {
   Builder b(collective(CollectiveType::reduce, 3, 2), 1);
   b.add(0, 2, b.data(0), reduce, {}, first_channel);
   b.add(1, 2, b.data(0), reduce, std::move(after), second_channel);
@@ -261,8 +293,8 @@ TEST(Validate, SendsOfTheSamePlaceDoNotRace) {
 }
 
 TEST(Validate, AReceiveQueueDoesNotOrderTheReadsOfLaterTransfers) {
-  // Transfers 0 and 1 end in one queue, but 1 reads at rank 1 what 0 writes there only in the sense of a local copy: its
-  // phase A may begin at once.
+  // Transfers 0 and 1 end in one queue, but 1 reads at rank 1 what 0 writes there only in the sense
+  // of a local copy: its phase A may begin at once.
   Builder b(collective(CollectiveType::broadcast, 2, 0), 1);
   const uint32_t data = b.data(0), scratch = b.chunk(Buffer::scratch, 0);
   b.add(0, data, 1, scratch, copy);
@@ -271,8 +303,8 @@ TEST(Validate, AReceiveQueueDoesNotOrderTheReadsOfLaterTransfers) {
 }
 
 TEST(Validate, ASendQueueOrdersReadsBeforeWhatFollowsALaterSend) {
-  // Rank 0 sends unit 0 and then unit 1. Whoever waits for the second send may overwrite unit 0 of rank 0, since the
-  // first send has been read by then, though it may not have arrived.
+  // Rank 0 sends unit 0 and then unit 1. Whoever waits for the second send may overwrite unit 0 of
+  // rank 0, since the first send has been read by then, though it may not have arrived.
   const auto schedule = [](uint16_t channel_of_second) {
     Builder b(collective(CollectiveType::broadcast, 3, 0), 2);
     b.add(0, 1, b.data(0), copy);
@@ -293,11 +325,14 @@ TEST(Validate, OverlappingChunksRaceWhereTheyOverlap) {
   b.add(0, 2, b.data(0, 4), copy);
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("race"));
-  EXPECT_EQ(findings[0].message, "transfers 0 and 1 may write chunk 1 [data 2..4) of rank 1 at the same time or in either order");
+  EXPECT_EQ(findings[0].message,
+            "transfers 0 and 1 may write chunk 1 [data 2..4) of rank 1 at the same time or in "
+            "either order");
 }
 
 TEST(Validate, FollowsQueuesThatAreLong) {
-  // Only the queue of rank 0's 40,000 sends tells that the first of them has been read when the last has come to rank 2.
+  // Only the queue of rank 0's 40,000 sends tells that the first of them has been read when the
+  // last has come to rank 2.
   const auto schedule = [](uint16_t channel_of_last) {
     Builder b(collective(CollectiveType::broadcast, 3, 0), 2);
     const uint32_t zero = b.data(0), one = b.data(1);
@@ -326,10 +361,12 @@ TEST(Validate, SaysWhichContributionIsThereTwice) {
   EXPECT_EQ(findings[2].chunk, 0);
   EXPECT_EQ(findings[2].transfer, 2);
   EXPECT_EQ(findings[2].message,
-            "rank 2 chunk 0 [data 0..1) holds rank 0's contribution twice; it should hold every rank's contribution once");
-  EXPECT_THAT(findings[2].witness, ElementsAre("transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..1)",
-                                               "transfer 1: rank 1 -> rank 2 reduce chunk 0 [data 0..1)",
-                                               "transfer 2: rank 0 -> rank 2 reduce chunk 0 [data 0..1)"));
+            "rank 2 chunk 0 [data 0..1) holds rank 0's contribution twice; it should hold every "
+            "rank's contribution once");
+  EXPECT_THAT(findings[2].witness,
+              ElementsAre("transfer 0: rank 0 -> rank 1 reduce chunk 0 [data 0..1)",
+                          "transfer 1: rank 1 -> rank 2 reduce chunk 0 [data 0..1)",
+                          "transfer 2: rank 0 -> rank 2 reduce chunk 0 [data 0..1)"));
 }
 
 TEST(Validate, SaysWhatIsMissing) {
@@ -339,9 +376,11 @@ TEST(Validate, SaysWhatIsMissing) {
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("wrong-result", "wrong-result", "wrong-result"));
   EXPECT_EQ(findings[0].message,
-            "rank 0 chunk 0 [data 0..1) lacks rank 2's contribution; it should hold every rank's contribution once");
+            "rank 0 chunk 0 [data 0..1) lacks rank 2's contribution; it should hold every rank's "
+            "contribution once");
   EXPECT_EQ(findings[2].message,
-            "rank 2 chunk 0 [data 0..1) lacks rank 0's contribution and rank 1's contribution; it should hold every rank's "
+            "rank 2 chunk 0 [data 0..1) lacks rank 0's contribution and rank 1's contribution; it "
+            "should hold every rank's "
             "contribution once");
   EXPECT_EQ(findings[2].transfer, -1);
 }
@@ -355,7 +394,8 @@ TEST(Validate, SaysWhatIsForeign) {
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("wrong-result"));
   EXPECT_EQ(findings[0].message,
-            "rank 0 chunk 1 [data 1..2) wrongly holds rank 0's unit 0; it lacks rank 1's unit 1; it should hold rank 1's unit 1");
+            "rank 0 chunk 1 [data 1..2) wrongly holds rank 0's unit 0; it lacks rank 1's unit 1; "
+            "it should hold rank 1's unit 1");
 }
 
 TEST(Validate, SaysThatNothingCame) {
@@ -364,7 +404,8 @@ TEST(Validate, SaysThatNothingCame) {
   b.add(0, 2, b.data(0), copy);
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("wrong-result"));
-  EXPECT_EQ(findings[0].message, "rank 2 chunk 0 [data 1..2) holds nothing; it should hold rank 0's unit 1");
+  EXPECT_EQ(findings[0].message,
+            "rank 2 chunk 0 [data 1..2) holds nothing; it should hold rank 0's unit 1");
 }
 
 TEST(Validate, UnitsThatNoChunkTouchesAreChecked) {
@@ -372,7 +413,8 @@ TEST(Validate, UnitsThatNoChunkTouchesAreChecked) {
   b.add(0, 1, b.data(0, 4), copy);
   const std::vector<Finding> findings = validate(b.schedule());
   ASSERT_THAT(rules(findings), ElementsAre("wrong-result"));
-  EXPECT_EQ(findings[0].message, "rank 1 [data 4..5) holds nothing; it should hold rank 0's unit 4");
+  EXPECT_EQ(findings[0].message,
+            "rank 1 [data 4..5) holds nothing; it should hold rank 0's unit 4");
   EXPECT_EQ(findings[0].chunk, -1);
 }
 
@@ -395,7 +437,8 @@ TEST(Validate, CountsContributionsBeyondThePowersOfTwo) {
 TEST(Validate, LongWitnessesAreCutInTheMiddle) {
   Builder b(collective(CollectiveType::allreduce, 50), 1);
   std::vector<uint32_t> last;
-  for (uint32_t r = 0; r + 1 < 49; ++r) last = {b.add(r, r + 1, b.data(0), reduce, last)};  // rank 49 is forgotten
+  for (uint32_t r = 0; r + 1 < 49; ++r)
+    last = {b.add(r, r + 1, b.data(0), reduce, last)};  // rank 49 is forgotten
   const std::vector<Finding> findings = validate(b.schedule(), {.max_findings = 1000});
   const Finding& end = findings[48];
   EXPECT_EQ(end.rank, 48);
@@ -405,22 +448,26 @@ TEST(Validate, LongWitnessesAreCutInTheMiddle) {
   EXPECT_THAT(end.witness.back(), HasSubstr("transfer 47:"));
 }
 
-// ---------------------------------------------------------------- every collective, in place and out of place
+// ---------------------------------------------------------------- every collective, in place and
+// out of place
 
 // The obvious right schedule: every transfer waits for the one before.
 Schedule obvious(const Collective& c, int64_t units) {
   Builder b(c, units);
-  const Buffer source = c.in_place ? Buffer::data : Buffer::input, target = c.in_place ? Buffer::data : Buffer::output;
+  const Buffer source = c.in_place ? Buffer::data : Buffer::input,
+               target = c.in_place ? Buffer::data : Buffer::output;
   const int64_t part = units / c.ranks;
   const auto add = [&](int64_t src, Chunk from, int64_t dst, Chunk to, TransferOp op) {
     if (src == dst && from == to) return;
     std::vector<uint32_t> after;
     if (b.schedule().size() > 0) after.push_back(static_cast<uint32_t>(b.schedule().size() - 1));
-    b.add(static_cast<uint32_t>(src), b.chunk(from.buffer, from.offset, from.length), static_cast<uint32_t>(dst),
-          b.chunk(to.buffer, to.offset, to.length), op, after);
+    b.add(static_cast<uint32_t>(src), b.chunk(from.buffer, from.offset, from.length),
+          static_cast<uint32_t>(dst), b.chunk(to.buffer, to.offset, to.length), op, after);
   };
   const Chunk all_in{source, 0, units}, all_out{target, 0, units};
-  const auto part_of = [&](Buffer buffer, bool whole, int64_t q) { return Chunk{buffer, whole || c.in_place ? q * part : 0, part}; };
+  const auto part_of = [&](Buffer buffer, bool whole, int64_t q) {
+    return Chunk{buffer, whole || c.in_place ? q * part : 0, part};
+  };
   for (int64_t q = 0; q < c.ranks; ++q) {
     switch (c.type) {
       case CollectiveType::allreduce:
@@ -432,16 +479,23 @@ Schedule obvious(const Collective& c, int64_t units) {
           for (int64_t r = 1; r < c.ranks; ++r) add(root, all_out, r, all_out, copy);
         break;
       }
-      case CollectiveType::broadcast: add(c.root, all_in, q, all_out, copy); break;
+      case CollectiveType::broadcast:
+        add(c.root, all_in, q, all_out, copy);
+        break;
       case CollectiveType::reduce_scatter:
         add(q, part_of(source, true, q), q, part_of(target, false, q), copy);
         for (int64_t r = 0; r < c.ranks; ++r)
           if (r != q) add(r, part_of(source, true, q), q, part_of(target, false, q), reduce);
         break;
-      case CollectiveType::scatter: add(c.root, part_of(source, true, q), q, part_of(target, false, q), copy); break;
-      case CollectiveType::gather: add(q, part_of(source, false, q), c.root, part_of(target, true, q), copy); break;
+      case CollectiveType::scatter:
+        add(c.root, part_of(source, true, q), q, part_of(target, false, q), copy);
+        break;
+      case CollectiveType::gather:
+        add(q, part_of(source, false, q), c.root, part_of(target, true, q), copy);
+        break;
       case CollectiveType::allgather:
-        for (int64_t r = 0; r < c.ranks; ++r) add(r, part_of(source, false, r), q, part_of(target, true, r), copy);
+        for (int64_t r = 0; r < c.ranks; ++r)
+          add(r, part_of(source, false, r), q, part_of(target, true, r), copy);
         break;
       case CollectiveType::alltoall:
         for (int64_t r = 0; r < c.ranks; ++r) {
@@ -479,25 +533,29 @@ TEST_P(EveryCollective, IsProvenAndEveryTransferIsNeeded) {
     }
     const std::vector<Finding> findings = validate(wrong);
     ASSERT_FALSE(findings.empty()) << "without transfer " << left_out;
-    EXPECT_TRUE(findings[0].rule == "wrong-result" || findings[0].rule == "undefined-read") << findings[0].rule;
-    for (const Finding& finding : findings) EXPECT_EQ(finding.message.find("lacks;"), std::string::npos);
+    EXPECT_TRUE(findings[0].rule == "wrong-result" || findings[0].rule == "undefined-read")
+        << findings[0].rule;
+    for (const Finding& finding : findings)
+      EXPECT_EQ(finding.message.find("lacks;"), std::string::npos);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Validate, EveryCollective,
-                         testing::Combine(testing::Values(CollectiveType::allreduce, CollectiveType::allgather,
-                                                          CollectiveType::reduce_scatter, CollectiveType::broadcast,
-                                                          CollectiveType::reduce, CollectiveType::gather,
-                                                          CollectiveType::scatter, CollectiveType::alltoall),
-                                          testing::Bool(), testing::Values(2, 3, 5)),
-                         [](const auto& info) {
-                           return std::string(to_string(std::get<0>(info.param))) +
-                                  (std::get<1>(info.param) ? "_in_place_" : "_out_of_place_") +
-                                  std::to_string(std::get<2>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Validate, EveryCollective,
+    testing::Combine(testing::Values(CollectiveType::allreduce, CollectiveType::allgather,
+                                     CollectiveType::reduce_scatter, CollectiveType::broadcast,
+                                     CollectiveType::reduce, CollectiveType::gather,
+                                     CollectiveType::scatter, CollectiveType::alltoall),
+                     testing::Bool(), testing::Values(2, 3, 5)),
+    [](const auto& info) {
+      return std::string(to_string(std::get<0>(info.param))) +
+             (std::get<1>(info.param) ? "_in_place_" : "_out_of_place_") +
+             std::to_string(std::get<2>(info.param));
+    });
 
 TEST(Validate, ChunksOfDifferentCutsMeetInOneResult) {
-  // Rank 1 gets thirds, rank 2 gets these as halves, rank 3 gets all at once, shifted through scratch.
+  // Rank 1 gets thirds, rank 2 gets these as halves, rank 3 gets all at once, shifted through
+  // scratch.
   Builder b(collective(CollectiveType::broadcast, 4, 0), 6);
   for (int64_t i = 0; i < 3; ++i) b.add(0, 1, b.data(2 * i, 2), copy);
   const uint32_t half = b.add(1, 2, b.data(0, 3), copy, {0, 1});
@@ -510,7 +568,8 @@ TEST(Validate, ChunksOfDifferentCutsMeetInOneResult) {
 }
 
 TEST(Validate, ShiftsByOneUnitAreFollowedThroughTheWholeMessage) {
-  // Rank 1 gets unit 0, shifts it on and is to have unit 0 everywhere, which is wrong from unit 1 on.
+  // Rank 1 gets unit 0, shifts it on and is to have unit 0 everywhere, which is wrong from unit 1
+  // on.
   constexpr int64_t units = 100;
   Builder b(collective(CollectiveType::broadcast, 2, 0), units);
   const uint32_t first = b.add(0, 1, b.data(0, units), copy);
@@ -524,8 +583,8 @@ TEST(Validate, ShiftsByOneUnitAreFollowedThroughTheWholeMessage) {
 
 // ---------------------------------------------------------------- our generators
 
-Schedule generated(const std::string& algorithm, int ranks, const std::string& slowdown, int segments,
-                   CollectiveType type = CollectiveType::allreduce) {
+Schedule generated(const std::string& algorithm, int ranks, const std::string& slowdown,
+                   int segments, CollectiveType type = CollectiveType::allreduce) {
   const auto description = parse_json(
       R"({"builder":"rail_fabric","servers":)" + std::to_string(ranks) +
           R"(,"gpus_per_server":8,"nics_per_server":8,"nic_bandwidth":"100 GB/s","nic_latency":"2 us",
@@ -538,11 +597,17 @@ Schedule generated(const std::string& algorithm, int ranks, const std::string& s
   RankSelection selection;
   selection.gpus_per_server = 1;
   const Network network = build_network(topology, selection);
-  const auto options = parse_json(R"({"algorithm":")" + algorithm + "\"" +
-                                      (segments > 0 ? ",\"segments\":" + std::to_string(segments) : "") + "}",
-                                  "options");
-  return generate({network, collective(type, ranks), Bytes(int64_t{1} << 30), Bytes(4), Sharing::fair,
-                   JsonCursor(options, "options"), {}})
+  const auto options =
+      parse_json(R"({"algorithm":")" + algorithm + "\"" +
+                     (segments > 0 ? ",\"segments\":" + std::to_string(segments) : "") + "}",
+                 "options");
+  return generate({network,
+                   collective(type, ranks),
+                   Bytes(int64_t{1} << 30),
+                   Bytes(4),
+                   Sharing::fair,
+                   JsonCursor(options, "options"),
+                   {}})
       .schedule;
 }
 
@@ -550,7 +615,8 @@ TEST(Validate, ProvesTheRing) {
   for (const int ranks : {2, 3, 4, 5, 8, 16, 33, 64})
     for (const CollectiveType type :
          {CollectiveType::allreduce, CollectiveType::allgather, CollectiveType::reduce_scatter})
-      EXPECT_THAT(rules(validate(generated("ring", ranks, "2", 0, type))), IsEmpty()) << ranks << to_string(type);
+      EXPECT_THAT(rules(validate(generated("ring", ranks, "2", 0, type))), IsEmpty())
+          << ranks << to_string(type);
 }
 
 TEST(Validate, ProvesOptCC) {
