@@ -19,10 +19,9 @@ struct BoundRequest {
   const Network& network;
   Collective collective;
   Bytes size;  ///< the whole message, N
-  Bytes element =
-      Bytes(1);  ///< of the message; parts of N/p are rounded to it as MessageLayout does
-  /// The speed of one link where the network is made of bundles of equal ones; 0: see
-  /// common_link().
+  /// Of the message; the parts of N/p are rounded to it as MessageLayout does.
+  Bytes element = Bytes(1);
+  /// The speed of one link where all are bundles of equal ones; 0: see common_link().
   Bandwidth link = Bandwidth(0);
 };
 
