@@ -56,24 +56,39 @@ FileContents::~FileContents() {
   if (mapping_) ::munmap(mapping_, view_.size());
 }
 
+namespace {
+
+std::string with_reason(const std::string& problem) {
+  return errno == 0 ? problem : problem + ": " + std::strerror(errno);
+}
+
+// Writes all of a file that need not exist yet; errors name `path`.
+void write_whole(const fs::path& file, const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  errno = 0;
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  if (!stream) throw Error(ErrorKind::io, with_reason("cannot be written"), path.string());
+  write(stream);
+  stream.close();
+  if (!stream) throw Error(ErrorKind::io, with_reason("writing failed"), path.string());
+}
+
+}  // namespace
+
 void write_file_atomically(const fs::path& path, const std::function<void(std::ostream&)>& write) {
-  const fs::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  // Renaming onto /dev/null would replace it.
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+    return write_whole(path, path, write);
+  const fs::path target = fs::is_symlink(path, ignored) && fs::exists(status) ? fs::canonical(path) : path;
+  const fs::path temporary = target.string() + ".tmp" + std::to_string(::getpid());
   try {
-    errno = 0;
-    std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-    if (!stream)
-      throw Error(ErrorKind::io, std::string("cannot be written: ") + std::strerror(errno), path.string());
-    write(stream);
-    stream.close();
-    if (!stream)
-      throw Error(ErrorKind::io, std::string("writing failed: ") + std::strerror(errno), path.string());
-    fs::rename(temporary, path);
+    write_whole(temporary, path, write);
+    fs::rename(temporary, target);
   } catch (const fs::filesystem_error& error) {
-    std::error_code ignored;
     fs::remove(temporary, ignored);
     throw Error(ErrorKind::io, "cannot be written: " + error.code().message(), path.string());
   } catch (...) {
-    std::error_code ignored;
     fs::remove(temporary, ignored);
     throw;
   }

@@ -34,7 +34,8 @@ class FileContents {
 
 /// Calls `write` on a stream to a temporary file beside `path` and renames it to `path` once all of it has
 /// been written; on any exception, or when writing fails, the temporary file is removed and an existing
-/// `path` stays as it was. Throws Error{io}.
+/// `path` stays as it was. Through a symbolic link, the file that it points to is replaced. What is no ordinary
+/// file (a device, a pipe) is written to as it stands. Throws Error{io}.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(std::ostream&)>& write);
 

@@ -48,18 +48,17 @@ Fraction Fraction::from_wide(Wide numerator, Wide denominator) {
 Fraction::Fraction(int64_t numerator, int64_t denominator)
     : Fraction(from_wide(numerator, denominator)) {}
 
-Fraction Fraction::operator+(const Fraction& other) const {
-  const int64_t divisor = static_cast<int64_t>(wide_gcd(denominator_, other.denominator_));
-  const Wide left = Wide(numerator_) * (other.denominator_ / divisor);
-  const Wide right = Wide(other.numerator_) * (denominator_ / divisor);
-  return from_wide(left + right, Wide(denominator_) * (other.denominator_ / divisor));
+// The numerator is wide because -2^63 can be a Fraction while 2^63 cannot.
+Fraction Fraction::plus(Wide numerator, int64_t denominator) const {
+  const int64_t divisor = static_cast<int64_t>(wide_gcd(denominator_, denominator));
+  const Wide left = Wide(numerator_) * (denominator / divisor);
+  const Wide right = numerator * (denominator_ / divisor);
+  return from_wide(left + right, Wide(denominator_) * (denominator / divisor));
 }
 
-Fraction Fraction::operator-(const Fraction& other) const {
-  Fraction negated = other;
-  negated.numerator_ = -negated.numerator_;
-  return *this + negated;
-}
+Fraction Fraction::operator+(const Fraction& other) const { return plus(other.numerator_, other.denominator_); }
+
+Fraction Fraction::operator-(const Fraction& other) const { return plus(-Wide(other.numerator_), other.denominator_); }
 
 Fraction Fraction::operator*(const Fraction& other) const {
   return from_wide(Wide(numerator_) * other.numerator_, Wide(denominator_) * other.denominator_);
@@ -102,10 +101,14 @@ Fraction Fraction::parse(std::string_view text, const std::string& where) {
     if (decimals.empty() || decimals.size() > 15 || decimals.front() == '-') throw fail();
     int64_t scale = 1;
     for (size_t i = 0; i < decimals.size(); ++i) scale *= 10;
-    const Fraction tail(whole(decimals), scale);
     const std::string_view head = text.substr(0, point);
     if (head.empty() || head.front() == '-') throw fail();
-    return Fraction(whole(head)) + tail;
+    const Wide numerator = Wide(whole(head)) * scale + whole(decimals);
+    try {
+      return from_wide(numerator, scale);
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.message(), where);
+    }
   }
   return Fraction(whole(text));
 }

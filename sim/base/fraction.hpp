@@ -44,6 +44,7 @@ class Fraction {
 
  private:
   static Fraction from_wide(__int128 numerator, __int128 denominator);
+  Fraction plus(__int128 numerator, int64_t denominator) const;
 
   int64_t numerator_ = 0;
   int64_t denominator_ = 1;

@@ -36,6 +36,11 @@ class StrictParser : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    // Looking for a key takes as long as there are keys; no object of ours has more than a few dozen.
+    if (open_.back()->size() >= 1000) {
+      problem_ = "an object has more than 1000 keys";
+      return false;
+    }
     if (open_.back()->contains(name)) {
       problem_ = "the key \"" + name + "\" appears twice in one object";
       return false;
@@ -46,9 +51,10 @@ class StrictParser : public nlohmann::json_sax<Json> {
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
     position_ = position;
     problem_ = error.what();
-    // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
-    if (const size_t colon = problem_.find(": "); colon != std::string::npos)
-      problem_ = problem_.substr(colon + 2);
+    // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...", or
+    // "[json.exception.out_of_range.406] number overflow parsing '1e999'".
+    for (const std::string_view end : {"] ", ": "})
+      if (const size_t found = problem_.find(end); found != std::string::npos) problem_ = problem_.substr(found + 2);
     return false;
   }
 

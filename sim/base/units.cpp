@@ -73,26 +73,26 @@ int64_t parse_quantity(std::string_view text, std::span<const Unit> units, std::
   Wide digits = 0;
   Wide scale = 1;
   size_t digit_count = 0;
-  bool point = false;
+  size_t point = std::string_view::npos;
   for (; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '.' && !point) {
-      point = true;
+    if (c == '.' && point == std::string_view::npos) {
+      point = i;
     } else if (c >= '0' && c <= '9') {
-      if (++digit_count > 18) throw fail("has more digits than slackline reads (18)");
+      if (++digit_count > 20) throw fail("has more digits than slackline reads (20)");
       digits = digits * 10 + (c - '0');
-      if (point) scale *= 10;
+      if (point != std::string_view::npos) scale *= 10;
     } else {
       break;
     }
   }
-  if (digit_count == 0) throw fail("is no quantity; " + expected);
+  if (digit_count == 0 || point == 0 || point == i - 1) throw fail("is no quantity; " + expected);
   while (i < text.size() && text[i] == ' ') ++i;
   const std::string_view name = text.substr(i);
   if (name.empty()) throw fail("has no unit; " + expected);
   for (const Unit& unit : units) {
     if (unit.name != name) continue;
-    const Wide scaled = digits * unit.size;  // below 2^60 * 2^52
+    const Wide scaled = digits * unit.size;  // below 10^20 * 2^52 < 2^119
     if (scaled % scale != 0)
       throw fail("is not a whole number of " + std::string(units.front().name));
     if (scaled / scale > std::numeric_limits<int64_t>::max())
@@ -111,10 +111,9 @@ std::string format_quantity(int64_t count, std::span<const std::string_view> pre
       if (unit.name != name || count < unit.size) continue;
       const Wide thousandths = Wide(count) * 1000;
       if (thousandths % unit.size != 0) continue;
-      const int64_t value = static_cast<int64_t>(thousandths / unit.size);
-      std::string text = std::to_string(value / 1000);
-      if (value % 1000 != 0) {
-        std::string decimals = std::to_string(1000 + value % 1000).substr(1);
+      std::string text = std::to_string(count / unit.size);
+      if (const auto rest = static_cast<int64_t>(thousandths / unit.size % 1000); rest != 0) {
+        std::string decimals = std::to_string(1000 + rest).substr(1);
         while (decimals.back() == '0') decimals.pop_back();
         text += "." + decimals;
       }

@@ -53,8 +53,16 @@ Topology build_explicit(const JsonCursor& object) {
     const TopologyVertexId from = vertex(entry.at("from")), to = vertex(entry.at("to"));
     if (from == to) entry.at("to").fail("a link must join two different vertices");
     const int a = topology.graph[from].server, b = topology.graph[to].server;
-    if (link.kind != LinkKind::network && a != b)
-      entry.fail("an " + std::string(to_string(link.kind)) + " link cannot leave its server");
+    if (link.kind != LinkKind::network && (a != b || a < 0))
+      entry.fail("only a network link can leave a server, not one of kind " + std::string(to_string(link.kind)));
+    if (link.kind == LinkKind::network) {
+      for (const TopologyVertexId end : {from, to}) {
+        const VertexKind kind = topology.graph[end].kind;
+        if (kind != VertexKind::nic && kind != VertexKind::net_switch)
+          entry.fail("a network link joins NICs and switches, and \"" + topology.graph[end].name + "\" is a " +
+                     std::string(to_string(kind)));
+      }
+    }
     if (entry.has("one_way") && entry.at("one_way").boolean())
       boost::add_edge(from, to, link, topology.graph);
     else

@@ -85,9 +85,9 @@ const Route* Network::find_route(int from, int to) const {
   std::vector<int> distance(vertices_.size(), INT32_MAX);
   if (servers_ == ranks_ && out_links(from).size() == 1 && in_links(to).size() == 1 &&
       links_[out_links(from)[0]].to == links_[in_links(to)[0]].from) {
-    result = std::make_unique<Route>();
-    add(*result, out_links(from)[0]);
-    add(*result, in_links(to)[0]);
+    result = std::make_unique<Route>();  // of a rank to itself: no link
+    if (from != to) add(*result, out_links(from)[0]);
+    if (from != to) add(*result, in_links(to)[0]);
   } else {
     Graph graph(vertices_.size());
     for (uint32_t i = 0; i < links_.size(); ++i) {

@@ -73,7 +73,7 @@ class Network {
 
   bool has_route(int from, int to) const { return find_route(from, to) != nullptr; }
   /// The cheapest way between two ranks that does not pass through a third: NVLink before PCIe before the
-  /// network, fewer links before more. Throws Error{input} where there is none. The reference stays valid as
+  /// network, fewer links before more; from a rank to itself no link at all. Throws Error{input} where there is none. The reference stays valid as
   /// long as the Network.
   const Route& route(int from, int to) const;
 

@@ -1,5 +1,6 @@
 #include "topology/topology.hpp"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -73,11 +74,12 @@ void apply_failures(Topology& topology, const std::vector<Failure>& failures) {
     };
     if (failure.server < 0 || static_cast<size_t>(failure.server) >= topology.servers.size())
       fail("server " + std::to_string(failure.server) + " does not exist; the topology has servers 0 to " +
-           std::to_string(topology.servers.size() - 1));
+           std::to_string(static_cast<int>(topology.servers.size()) - 1));
     const std::vector<TopologyVertexId>& nics = topology.servers[static_cast<size_t>(failure.server)].nics;
     const auto kill = [&](TopologyVertexId nic) {
       for_each_network_link(topology.graph, nic, [](TopologyLink& link) { link.health = Fraction(0); });
     };
+    if (failure.nic_count < 0) fail("a number of NICs cannot be negative");
     int left = failure.nic_count;
     for (const TopologyVertexId nic : nics) {
       if (left == 0) break;
@@ -100,10 +102,16 @@ void apply_failures(Topology& topology, const std::vector<Failure>& failures) {
     }
     if (failure.slowdown < Fraction(1))
       fail("a slowdown is at least 1, not " + failure.slowdown.to_string());
-    if (failure.slowdown > Fraction(1))
+    if (failure.slowdown == Fraction(1)) continue;
+    if (std::none_of(nics.begin(), nics.end(), [&](TopologyVertexId nic) { return alive(topology.graph, nic); }))
+      fail("server " + std::to_string(failure.server) + " has no living NIC that could be slow");
+    try {
       for (const TopologyVertexId nic : nics)
         for_each_network_link(topology.graph, nic,
                               [&](TopologyLink& link) { link.health /= failure.slowdown; });
+    } catch (const Error& error) {
+      fail(error.message());
+    }
   }
 }
 

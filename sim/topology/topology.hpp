@@ -68,7 +68,7 @@ struct Failure {
 };
 
 /// Takes the failures' NICs and bandwidth out of `topology`. Throws Error{input} at the failure's `where`
-/// for servers and NICs that do not exist, more dead NICs than there are, slowdowns below 1.
+/// for servers and NICs that do not exist, more dead NICs than there are, slowdowns below 1 or of servers without a living NIC.
 void apply_failures(Topology& topology, const std::vector<Failure>& failures);
 
 }  // namespace slackline
