@@ -150,6 +150,14 @@ RunResult run_scenario(const ScenarioDocument& document) {
   result.bounds = scenario_bounds(scenario);
   result.findings = validate(generated.schedule);
   if (!result.valid()) return result;
+  const int64_t grain = scenario.element.count();
+  if (moves_between_positions(generated.schedule) &&
+      (scenario.size.count() % grain != 0 || scenario.size.count() / grain % generated.schedule.units() != 0))
+    throw Error(ErrorKind::input,
+                "this schedule moves data between positions of the message, and so needs a size that is a multiple of its " +
+                    std::to_string(generated.schedule.units()) + " units of whole elements of " + to_string(scenario.element) + "; " +
+                    to_string(scenario.size) + " is not",
+                document.file + ": /collective/size");
 
   const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
   const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {scenario.sharing, false});

@@ -70,4 +70,18 @@ void Schedule::add(const Transfer& transfer) {
   after_begin_.push_back(static_cast<uint32_t>(after_.size()));
 }
 
+bool moves_between_positions(const Schedule& schedule) {
+  const Collective& collective = schedule.collective();
+  const int64_t part = has_parts(collective.type) ? schedule.units() / collective.ranks : 0;
+  for (size_t i = 0; i < schedule.size(); ++i) {
+    if (schedule.src_chunk(i) == schedule.dst_chunk(i)) continue;
+    const Chunk& source = schedule.chunks()[schedule.src_chunk(i)];
+    const Chunk& destination = schedule.chunks()[schedule.dst_chunk(i)];
+    if (source.buffer == Buffer::scratch || destination.buffer == Buffer::scratch) return true;
+    const int64_t shift = source.offset - destination.offset;
+    if (shift != 0 && (part == 0 || shift % part != 0)) return true;
+  }
+  return false;
+}
+
 }  // namespace slackline

@@ -148,6 +148,12 @@ class Schedule : public TransferSink {
   std::vector<uint32_t> after_begin_{0}, after_;
 };
 
+/// Whether the schedule moves data to other positions than those it has in the message (through scratch space, say).
+/// Rounding to whole elements can give the two positions different lengths, so that such a schedule is right only for
+/// messages that are a multiple of `units` elements; any other is right for every size. Moves by whole parts are
+/// harmless, as parts are equally long.
+bool moves_between_positions(const Schedule& schedule);
+
 /// Where units lie in a message of `size` bytes of `element`-byte elements: exact fractions, rounded down
 /// to whole elements once, so that adjacent chunks meet for any size. size >= 0, element >= 1, units >= 1.
 class MessageLayout {
