@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,8 +78,10 @@ Child start(const SweepJob& job, size_t point) {
   const pid_t pid = fork();
   if (pid < 0) throw Error(ErrorKind::internal, std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    // Ctrl-C reaches the whole process group; the parent decides, and a point that dies of it must not count as failed.
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(ends[0]);
     int status = 3;
     try {
