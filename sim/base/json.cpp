@@ -104,6 +104,10 @@ class StrictParser : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& file) {
+  // nlohmann takes a NUL byte for the end and would ignore what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
+    throw Error(ErrorKind::input, "not valid JSON: it has a NUL byte",
+                file + ":" + std::to_string(1 + std::count(text.begin(), text.begin() + nul, '\n')));
   Json root;
   StrictParser parser(root);
   if (!Json::sax_parse(text, &parser)) {

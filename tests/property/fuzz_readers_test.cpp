@@ -136,7 +136,7 @@ std::string outcome(const std::string& input, Action action) {
   } catch (const std::exception& error) {
     ADD_FAILURE() << "another exception: " << error.what() << "\nfor " << json(input).dump(-1, ' ', true, json::error_handler_t::replace);
   }
-  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC) << input.substr(0, 1000);
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC) << input.substr(0, 1000);
   return text;
 }
 
@@ -200,7 +200,8 @@ TEST(FuzzReaders, JsonReaderAgreesWithNlohmann) {
       }
     } else {
       ++refused;
-      if (error.find("nested more than") == std::string::npos) {
+      // nlohmann takes a NUL byte for the end of the text.
+      if (error.find("nested more than") == std::string::npos && text.find('\0') == std::string::npos) {
         ASSERT_FALSE(json::accept(text)) << error << "\n" << text;
       }
     }

@@ -33,6 +33,7 @@ TEST(ParseJson, SyntaxErrorsNameTheLine) {
   EXPECT_EQ(parse_error("{} {}").find("f.json:1: not valid JSON: "), 0u);
   EXPECT_EQ(parse_error("[1e999]"), "f.json:1: not valid JSON: number overflow parsing '1e999'");
   EXPECT_EQ(parse_error("[\"\xff\"]").find("f.json:1: not valid JSON: "), 0u);
+  EXPECT_EQ(parse_error(std::string("{}\n\0junk", 8)), "f.json:2: not valid JSON: it has a NUL byte");
   EXPECT_EQ(error_kind_of([] { parse_json("{", "f"); }), ErrorKind::input);
 }
 
