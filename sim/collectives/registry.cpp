@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/blink.hpp"
 #include "collectives/optcc.hpp"
 #include "collectives/ring.hpp"
 
@@ -8,6 +9,7 @@ namespace slackline {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> list = {
+      blink_algorithm,
       optcc_algorithm,
       ring_algorithm,
   };

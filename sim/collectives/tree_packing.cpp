@@ -459,6 +459,18 @@ bool above(const Tree& tree, int v, int w) {
   return w == v;
 }
 
+int deepest(const std::vector<Tree>& trees) {
+  int result = 0;
+  for (const Tree& tree : trees) result = std::max(result, depth(tree));
+  return result;
+}
+
+int64_t total_cost(const std::vector<Tree>& trees) {
+  int64_t sum = 0;
+  for (const Tree& tree : trees) sum += cost(tree);
+  return sum;
+}
+
 // Iterated local search: gives a vertex another parent, or lets two trees swap links, as long as the trees become
 // shallower; then disturbs the deepest tree at random (with a fixed seed) and tries again.
 class Shallower {
@@ -469,12 +481,12 @@ class Shallower {
 
   void run() {
     descend(std::vector<bool>(trees_.size(), true));
-    int64_t best = total();
-    for (int round = 0; round < rounds && budget_ > 0 && deepest() > least_; ++round) {
+    int64_t best = total_cost(trees_);
+    for (int round = 0; round < rounds && budget_ > 0 && deepest(trees_) > least_; ++round) {
       const std::vector<Tree> saved = trees_;
       const Residual saved_residual = residual_;
       descend(disturb());
-      const int64_t now = total();
+      const int64_t now = total_cost(trees_);
       if (now <= best) {
         best = now;
       } else {
@@ -485,18 +497,7 @@ class Shallower {
   }
 
  private:
-  static constexpr int rounds = 1000;
-
-  int deepest() const {
-    int result = 0;
-    for (const Tree& tree : trees_) result = std::max(result, depth(tree));
-    return result;
-  }
-  int64_t total() const {
-    int64_t sum = 0;
-    for (const Tree& tree : trees_) sum += cost(tree);
-    return sum;
-  }
+  static constexpr int rounds = 100;
 
   // Knuth's MMIX generator; the high bits are the good ones.
   int random(size_t below) {
@@ -521,7 +522,7 @@ class Shallower {
   std::vector<bool> disturb() {
     std::vector<bool> changed(trees_.size(), false);
     std::vector<size_t> deep;
-    const int depth_now = deepest();
+    const int depth_now = deepest(trees_);
     for (size_t t = 0; t < trees_.size(); ++t)
       if (depth(trees_[t]) == depth_now) deep.push_back(t);
     const size_t n = trees_[0].parent.size();
@@ -613,12 +614,6 @@ class Shallower {
   int64_t budget_ = 2'000'000;
   uint64_t state_ = 1;
 };
-
-int deepest(const std::vector<Tree>& trees) {
-  int result = 0;
-  for (const Tree& tree : trees) result = std::max(result, depth(tree));
-  return result;
-}
 
 Fraction optimum(const CapacityGraph& graph, const PackingGoal& goal) {
   return goal.undirected ? allreduce_optimum(graph).rate : broadcast_optimum(graph, goal.root).rate;
@@ -884,9 +879,18 @@ TreePacking pack_trees(const CapacityGraph& original, const PackingGoal& goal, c
     if (packing.rate() >= packing.optimum * (Fraction(1) - options.threshold)) break;
   }
   if (denominator == 0) return packing;  // every link is thinner than the thinnest unit
+  // Exchanges lead only so far from where they start, so that a second start, without the candidates, may do better.
+  const int least = least_depth(graph, goal);
   Residual residual(whole_units(graph, denominator), goal);
-  for (const Tree& tree : packing.trees) residual.change(tree, -1);
-  Shallower(packing.trees, residual, goal, least_depth(graph, goal)).run();
+  Residual rest = residual;
+  for (const Tree& tree : packing.trees) rest.change(tree, -1);
+  Shallower(packing.trees, rest, goal, least).run();
+  if (deepest(packing.trees) > least) {
+    std::vector<Tree> others = choose_trees(residual, goal, {}, static_cast<int64_t>(packing.trees.size()));
+    Shallower(others, residual, goal, least).run();
+    if (std::pair(deepest(others), total_cost(others)) < std::pair(deepest(packing.trees), total_cost(packing.trees)))
+      packing.trees = std::move(others);
+  }
   stage("shallower trees", packing.rate(), packing.trees.size(), deepest(packing.trees));
   return packing;
 }
