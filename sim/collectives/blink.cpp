@@ -25,7 +25,6 @@ struct BlinkOptions {
 
 BlinkOptions parse_options(const GenerateRequest& request) {
   const JsonCursor& json = request.options;
-  json.expect_object({"algorithm", "chunk", "max_transfers", "eps", "threshold", "root", "hybrid", "switch_over", "timings"});
   BlinkOptions options;
   options.chunk = parse_chunk_options(json);
   if (const auto eps = json.find("eps")) {
@@ -446,6 +445,7 @@ Generated generate_blink(const GenerateRequest& request) { return BlinkGenerator
 
 }  // namespace
 
-const Algorithm blink_algorithm = {"blink", "spanning trees packed into the links that the job has", inapplicable, generate_blink};
+const Algorithm blink_algorithm = {"blink", "spanning trees packed into the links that the job has", inapplicable, generate_blink,
+                                   {"chunk", "max_transfers", "eps", "threshold", "root", "hybrid", "switch_over", "timings"}};
 
 }  // namespace slackline
