@@ -174,7 +174,13 @@ class BlinkGenerator {
       streams = one_island();
       if (options_.hybrid) add_pcie(streams);
     }
-    return generate_streams(request_, streams, options_.chunk, std::move(notes_));
+    if (!one_chunk_) return generate_streams(request_, streams, options_.chunk, std::move(notes_));
+    const StreamPlan plan = plan_streams(request_.network, streams);
+    notes_.push_back(fmt::format("planned rate {:.6g} GB/s, {} one-hop trees", plan.bytes_per_second / 1e9, streams.size()));
+    Generated result;
+    result.schedule = schedule_streams(request_.collective, streams, 1);
+    result.notes = std::move(notes_);
+    return result;
   }
 
  private:
@@ -191,6 +197,7 @@ class BlinkGenerator {
   BlinkOptions options_;
   std::vector<Island> islands_;
   int ranks_;
+  bool one_chunk_ = false;  // the ports are busy without a pipeline
   std::vector<std::string> notes_;
 };
 
@@ -284,6 +291,7 @@ std::vector<Stream> BlinkGenerator::one_switch() {
     assign_own_channels(kept);
     return kept;
   }
+  one_chunk_ = true;
   // In step s every rank sends to the rank s further on, so that no two transfers share a port; one channel then
   // does, and it also keeps the reductions into one rank apart, which need not wait for each other's arrival.
   for (Stream& stream : streams) {
@@ -311,6 +319,9 @@ std::vector<Stream> BlinkGenerator::several_islands() {
   for (const Island& island : islands_) cells = std::lcm(cells, static_cast<int64_t>(island.ranks.size()));
   cells = std::min(cells, most_cells);
   std::vector<TreePacking> packings(islands_.size());
+  // Few trees: the links between the islands are the bottleneck, not the NVLinks.
+  PackingOptions few = options_.packing;
+  few.threshold = std::max(few.threshold, Fraction(1, 5));
   for (size_t s = 0; s < islands_.size(); ++s) {
     const Island& island = islands_[s];
     const std::string head = fmt::format("ranks {} of server {}: ", rank_set(island.ranks), island.server);
@@ -319,7 +330,7 @@ std::vector<Stream> BlinkGenerator::several_islands() {
     } else if (island.switched) {
       notes_.push_back(head + "on an NVSwitch");
     } else {
-      packings[s] = pack_trees(island.graph, {true, 0}, options_.packing);
+      packings[s] = pack_trees(island.graph, {true, 0}, few);
       if (packings[s].trees.empty())
         throw Error(ErrorKind::input, "the NVLinks do not lead from every rank to every other", request_.options.where());
       notes_.push_back(head + "trees");
