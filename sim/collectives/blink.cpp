@@ -191,6 +191,7 @@ class BlinkGenerator {
   std::vector<Stream> one_switch();
   std::vector<Stream> several_islands();
   std::vector<Fraction> shares_by_port() const;
+  double way_out(const Island& island) const;
   void add_pcie(std::vector<Stream>& streams);
 
   const GenerateRequest& request_;
@@ -311,6 +312,21 @@ std::vector<Stream> BlinkGenerator::one_switch() {
   return streams;
 }
 
+// What the ranks of an island together can send elsewhere than over NVLinks, in bytes per second: over the network if
+// there is one, else over PCIe.
+double BlinkGenerator::way_out(const Island& island) const {
+  double network = 0, pcie = 0;
+  for (const int rank : island.ranks) {
+    for (const uint32_t l : request_.network.out_links(rank)) {
+      const NetworkLink& link = request_.network.links()[l];
+      const double rate = static_cast<double>(link.capacity.count()) / 8;
+      if (link.kind == LinkKind::network) network += rate;
+      if (link.kind == LinkKind::pcie) pcie += rate;
+    }
+  }
+  return network > 0 ? network : pcie;
+}
+
 std::vector<Stream> BlinkGenerator::several_islands() {
   const auto count = static_cast<int64_t>(islands_.size());
   // The message is cut into cells; in each the islands have one rank as gate and one tree.
@@ -319,9 +335,6 @@ std::vector<Stream> BlinkGenerator::several_islands() {
   for (const Island& island : islands_) cells = std::lcm(cells, static_cast<int64_t>(island.ranks.size()));
   cells = std::min(cells, most_cells);
   std::vector<TreePacking> packings(islands_.size());
-  // Few trees: the links between the islands are the bottleneck, not the NVLinks.
-  PackingOptions few = options_.packing;
-  few.threshold = std::max(few.threshold, Fraction(1, 5));
   for (size_t s = 0; s < islands_.size(); ++s) {
     const Island& island = islands_[s];
     const std::string head = fmt::format("ranks {} of server {}: ", rank_set(island.ranks), island.server);
@@ -330,7 +343,12 @@ std::vector<Stream> BlinkGenerator::several_islands() {
     } else if (island.switched) {
       notes_.push_back(head + "on an NVSwitch");
     } else {
-      packings[s] = pack_trees(island.graph, {true, 0}, few);
+      // Few trees do where the island's way out is the bottleneck, not its NVLinks.
+      PackingOptions options = options_.packing;
+      const Fraction few(1, 5);
+      const double optimum = allreduce_optimum(island.graph).rate.to_double() * island.link_bytes_per_second;
+      if ((Fraction(1) - few).to_double() * optimum >= way_out(island)) options.threshold = std::max(options.threshold, few);
+      packings[s] = pack_trees(island.graph, {true, 0}, options);
       if (packings[s].trees.empty())
         throw Error(ErrorKind::input, "the NVLinks do not lead from every rank to every other", request_.options.where());
       notes_.push_back(head + "trees");

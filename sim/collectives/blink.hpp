@@ -17,8 +17,8 @@ namespace slackline {
 /// Options:
 /// - `chunk`: "auto" (default) or the largest chunk; `max_transfers` (262144): bounds what "auto" tries. One-hop
 ///   trees on a single NVSwitch need no pipeline and use one chunk a tree (broadcast and reduce do pipeline);
-/// - `eps` ("1/10"), `threshold` ("1/20"): of the packing (tree_packing.hpp). Between several islands, where the
-///   NVLinks are not the bottleneck, the threshold is at least 1/5;
+/// - `eps` ("1/10"), `threshold` ("1/20"): of the packing (tree_packing.hpp). Between several islands the
+///   threshold is at least 1/5 where the NVLinks are not the bottleneck;
 /// - `root`: of an allreduce on NVLinks; by default each tree is rooted where it is shallowest;
 /// - `hybrid` (false), `switch_over` ("0 ns"): broadcast, reduce and allreduce on NVLinks also use PCIe, between
 ///   ranks that no NVLink joins (between others transfers take the NVLink), for a share that makes both finish

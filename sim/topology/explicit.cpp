@@ -119,9 +119,14 @@ Topology ExplicitBuilder::build() {
   topology_.name = object_.has("name") ? object_.at("name").string() : "explicit";
   if (object_.has("message_overhead")) topology_.message_overhead = object_.at("message_overhead").duration();
   if (const auto named = object_.find("bandwidths"))
-    for (const auto& [name, value] : named->members()) value.bandwidth();
-  if (const auto list = object_.find("vertices")) add_vertices(*list, -1, names_);
+    for (const auto& [name, value] : named->members()) {
+      if (name.empty() || name[0] < 'a' || name[0] > 'z' || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos)
+        value.fail("a bandwidth's name starts with a lower-case letter and goes on with such letters, digits and _");
+      value.bandwidth();
+    }
   const auto server = object_.find("server");
+  if (!server) object_.at("links");  // with a server to copy, what is outside it may be nothing
+  if (!server || object_.has("vertices")) add_vertices(object_.at("vertices"), -1, names_);
   if (server) {
     server->expect_object({"vertices", "links"});
     const auto first = static_cast<int>(topology_.servers.size());
@@ -134,7 +139,7 @@ Topology ExplicitBuilder::build() {
   } else if (object_.has("servers")) {
     object_.at("servers").fail("counts copies of a \"server\", which is not given");
   }
-  if (topology_.servers.empty()) object_.fail("has no server: give \"vertices\" or a \"server\" to copy");
+  if (topology_.servers.empty()) object_.at("vertices").fail("has no server");
   if (const auto links = object_.find("links")) add_links(*links, nullptr);
   return std::move(topology_);
 }
