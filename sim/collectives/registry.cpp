@@ -1,6 +1,9 @@
 #include <algorithm>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/blink.hpp"
+#include "collectives/nccl_ring.hpp"
+#include "collectives/nccl_tree.hpp"
 #include "collectives/optcc.hpp"
 #include "collectives/ring.hpp"
 
@@ -8,6 +11,9 @@ namespace slackline {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> list = {
+      blink_algorithm,
+      nccl_ring_algorithm,
+      nccl_tree_algorithm,
       optcc_algorithm,
       ring_algorithm,
   };

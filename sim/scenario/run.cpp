@@ -70,9 +70,21 @@ std::vector<std::string> describe_failures(const Scenario& scenario) {
     std::string text = "server " + std::to_string(failure.server) + ": ";
     const size_t nics = scenario.topology.servers[static_cast<size_t>(failure.server)].nics.size();
     const size_t dead = static_cast<size_t>(failure.nic_count) + failure.nic_indices.size();
-    if (dead > 0 || failure.slowdown == Fraction(1)) text += std::to_string(dead) + " of " + std::to_string(nics) + " NICs dead";
-    if (dead > 0 && failure.slowdown > Fraction(1)) text += ", ";
-    if (failure.slowdown > Fraction(1)) text += "NICs slower by " + failure.slowdown.to_string();
+    std::vector<std::string> parts;
+    if (dead > 0 || (failure.slowdown == Fraction(1) && failure.nvlink.empty()))
+      parts.push_back(std::to_string(dead) + " of " + std::to_string(nics) + " NICs dead");
+    if (failure.slowdown > Fraction(1)) parts.push_back("NICs slower by " + failure.slowdown.to_string());
+    if (!failure.nvlink.empty()) {
+      std::string ends = "NVLinks of GPU " + std::to_string(failure.nvlink[0]);
+      if (failure.nvlink.size() == 2) ends += " to GPU " + std::to_string(failure.nvlink[1]);
+      if (failure.nvlink_count > 0)
+        parts.push_back(std::to_string(failure.nvlink_count) + " of the " + ends + " dead");
+      else if (failure.nvlink_remaining == Fraction(0))
+        parts.push_back(ends + " dead");
+      else
+        parts.push_back(ends + " at " + failure.nvlink_remaining.to_string() + " of their bandwidth");
+    }
+    for (size_t i = 0; i < parts.size(); ++i) text += (i > 0 ? ", " : "") + parts[i];
     lines.push_back(text);
   }
   return lines;

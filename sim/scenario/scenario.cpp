@@ -31,13 +31,27 @@ std::optional<size_t> index(const std::string& text) {
 }
 
 Failure parse_failure(const JsonCursor& entry) {
-  entry.expect_object({"server", "nics", "slowdown"});
+  entry.expect_object({"server", "nics", "slowdown", "nvlink", "count", "remaining"});
   Failure failure;
   failure.where = entry.where();
   failure.server = static_cast<int>(entry.at("server").integer(0, INT32_MAX));
   const auto nics = entry.find("nics");
   const auto slowdown = entry.find("slowdown");
-  if (!nics && !slowdown) entry.fail("needs \"nics\" (how many or which die) or \"slowdown\" (a fraction such as \"8/7\")");
+  const auto nvlink = entry.find("nvlink");
+  if (!nics && !slowdown && !nvlink)
+    entry.fail("needs \"nics\" (how many or which die), \"slowdown\" (a fraction such as \"8/7\") or \"nvlink\" (two GPUs, or "
+               "one on an NVSwitch)");
+  if (nvlink) {
+    for (const JsonCursor& gpu : nvlink->elements()) failure.nvlink.push_back(static_cast<int>(gpu.integer(0, INT32_MAX)));
+    if (failure.nvlink.empty() || failure.nvlink.size() > 2)
+      nvlink->fail("an NVLink is named by the two GPUs that it joins, or by one GPU on an NVSwitch");
+    if (entry.has("count") && entry.has("remaining"))
+      entry.at("remaining").fail("an NVLink has either a \"count\" of dead links or a fraction \"remaining\", not both");
+    if (const auto count = entry.find("count")) failure.nvlink_count = static_cast<int>(count->integer(1, 1024));
+    if (const auto remaining = entry.find("remaining")) failure.nvlink_remaining = remaining->fraction();
+  } else if (const auto stray = entry.has("count") ? entry.find("count") : entry.find("remaining")) {
+    stray->fail("belongs to an \"nvlink\", which is not given");
+  }
   if (nics) {
     if (nics->value().is_array()) {
       for (const JsonCursor& nic : nics->elements()) failure.nic_indices.push_back(static_cast<int>(nic.integer(0, INT32_MAX)));

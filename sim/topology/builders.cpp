@@ -8,6 +8,31 @@ namespace slackline {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Puts the number of servers and the bandwidths that a reference to a topology file gives in place of the file's. They
+// are checked here, where their place is known.
+void apply_overrides(Json& document, const JsonCursor& reference) {
+  if (const auto servers = reference.find("servers")) {
+    if (!document.contains("server") && !document.contains("servers"))
+      servers->fail("the topology file describes no \"server\" that could be copied");
+    document["servers"] = servers->integer(1, 65536);
+  }
+  if (const auto bandwidths = reference.find("bandwidths")) {
+    for (const auto& [name, value] : bandwidths->members()) {
+      std::vector<std::string_view> known;
+      if (document.contains("bandwidths"))
+        for (const auto& entry : document["bandwidths"].items()) known.push_back(entry.key());
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        value.fail("the topology file names no bandwidth \"" + name + "\"" + suggest_name(name, known));
+      value.bandwidth();
+      document["bandwidths"][name] = value.value();
+    }
+  }
+}
+
+}  // namespace
+
 const std::vector<TopologyBuilder>& topology_builders() {
   static const std::vector<TopologyBuilder> builders = {
       {"explicit", "vertices and links one by one", build_explicit},
@@ -18,15 +43,15 @@ const std::vector<TopologyBuilder>& topology_builders() {
 
 Topology build_topology(const JsonCursor& object, const fs::path& directory) {
   if (object.has("file")) {
-    object.expect_object({"file"});
+    object.expect_object({"file", "servers", "bandwidths"});
     const JsonCursor file = object.at("file");
     fs::path path = directory / file.string();
     if (!fs::exists(path) && fs::exists(file.string())) path = file.string();
     if (!fs::exists(path)) file.fail("there is no file \"" + path.string() + "\"");
-    const Json document = read_json_file(path);
-    const JsonCursor root(document, path.string());
-    if (root.has("file")) root.at("file").fail("a topology file cannot point to another one");
-    return build_topology(root, path.parent_path());
+    Json document = read_json_file(path);
+    if (document.contains("file")) JsonCursor(document, path.string()).at("file").fail("a topology file cannot point to another one");
+    apply_overrides(document, object);
+    return build_topology(JsonCursor(document, path.string()), path.parent_path());
   }
   std::vector<std::string_view> names;
   for (const TopologyBuilder& builder : topology_builders()) names.push_back(builder.name);

@@ -22,12 +22,13 @@ struct TopologyBuilder {
 const std::vector<TopologyBuilder>& topology_builders();
 
 /// The topology that a scenario's `topology` object or a topology file describes: `{"builder": NAME, ...}` or
-/// `{"file": PATH}`, PATH taken relative to `directory`, then to the working directory.
+/// `{"file": PATH}`, PATH taken relative to `directory`, then to the working directory. Beside `file`, `servers` and
+/// `bandwidths` replace the file's.
 Topology build_topology(const JsonCursor& object, const std::filesystem::path& directory);
 
 /// Servers with GPUs on an NVSwitch and one NIC on each rail switch (topologies/README.md).
 Topology build_rail_fabric(const JsonCursor& object);
-/// Vertices and links one by one (topologies/README.md).
+/// Vertices and links one by one, and servers that are copies of one (topologies/README.md).
 Topology build_explicit(const JsonCursor& object);
 
 }  // namespace slackline

@@ -178,9 +178,12 @@ Network build_network(const Topology& topology, const RankSelection& selection) 
       vertices.push_back({graph[v].name, graph[v].server});
     }
     const Fraction capacity = Fraction(link.bandwidth.count()) * link.health;
+    // Dead links of a bundle count no more; a bundle that is slowed down keeps its number.
+    const Fraction living = Fraction(link.count) * link.health;
     links.push_back({std::string(to_string(link.kind)) + " " + graph[from].name + " -> " + graph[to].name,
                      vertex_of[from], vertex_of[to],
-                     Bandwidth(capacity.numerator() / capacity.denominator()), link.latency, link.kind});
+                     Bandwidth(capacity.numerator() / capacity.denominator()), link.latency, link.kind,
+                     living.denominator() == 1 ? static_cast<int>(living.numerator()) : link.count});
   }
 
   // Each rank's share of its server's NICs.

@@ -32,6 +32,7 @@ struct NetworkLink {
   Bandwidth capacity;
   Duration latency;
   LinkKind kind = LinkKind::network;
+  int count = 1;  ///< equal links that it stands for (NVLinks bundled between two GPUs)
 };
 
 /// The way of a transfer: its links in order, and what they add up to.

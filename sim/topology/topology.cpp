@@ -36,6 +36,62 @@ bool alive(TopologyGraph& graph, TopologyVertexId nic) {
   return any;
 }
 
+// The NVLinks that a failure names, in one direction.
+std::vector<TopologyGraph::edge_descriptor> nvlinks(const Topology& topology, const Failure& failure, bool outward) {
+  const TopologyGraph& graph = topology.graph;
+  const std::vector<TopologyVertexId>& gpus = topology.servers[static_cast<size_t>(failure.server)].gpus;
+  std::vector<TopologyGraph::edge_descriptor> found;
+  const TopologyVertexId a = gpus[static_cast<size_t>(failure.nvlink[0])];
+  const auto wanted = [&](TopologyVertexId other) {
+    return failure.nvlink.size() == 2 ? other == gpus[static_cast<size_t>(failure.nvlink[1])]
+                                      : graph[other].kind == VertexKind::nvswitch;
+  };
+  if (outward) {
+    for (auto [edge, end] = boost::out_edges(a, graph); edge != end; ++edge)
+      if (graph[*edge].kind == LinkKind::nvlink && wanted(boost::target(*edge, graph))) found.push_back(*edge);
+  } else {
+    for (auto [edge, end] = boost::in_edges(a, graph); edge != end; ++edge)
+      if (graph[*edge].kind == LinkKind::nvlink && wanted(boost::source(*edge, graph))) found.push_back(*edge);
+  }
+  return found;
+}
+
+void fail_nvlinks(Topology& topology, const Failure& failure) {
+  const auto fail = [&](const std::string& message) { throw Error(ErrorKind::input, message, failure.where); };
+  const std::string server = "server " + std::to_string(failure.server);
+  const size_t gpus = topology.servers[static_cast<size_t>(failure.server)].gpus.size();
+  if (failure.nvlink.size() > 2) fail("an NVLink is named by the two GPUs that it joins, or by one GPU on an NVSwitch");
+  for (const int gpu : failure.nvlink)
+    if (gpu < 0 || static_cast<size_t>(gpu) >= gpus)
+      fail(server + " has no GPU " + std::to_string(gpu) + "; it has GPUs 0 to " + std::to_string(static_cast<int>(gpus) - 1));
+  if (failure.nvlink_remaining < Fraction(0) || failure.nvlink_remaining > Fraction(1))
+    fail("what remains of an NVLink is a fraction from 0 to 1, not " + failure.nvlink_remaining.to_string());
+  const std::string what = failure.nvlink.size() == 2 ? "between GPU " + std::to_string(failure.nvlink[0]) + " and GPU " +
+                                                            std::to_string(failure.nvlink[1])
+                                                      : "from GPU " + std::to_string(failure.nvlink[0]) + " to an NVSwitch";
+  for (const bool outward : {true, false}) {
+    const auto links = nvlinks(topology, failure, outward);
+    if (links.empty()) fail(server + " has no NVLink " + what);
+    int left = failure.nvlink_count;
+    Fraction living(0);
+    for (const auto& edge : links) {
+      TopologyLink& link = topology.graph[edge];
+      const Fraction alive = Fraction(link.count) * link.health;
+      living += alive;
+      if (failure.nvlink_count == 0) {
+        link.health *= failure.nvlink_remaining;
+      } else {
+        const Fraction dying = std::min(alive, Fraction(left));
+        link.health -= dying / Fraction(link.count);
+        left -= static_cast<int>(dying.numerator() / dying.denominator());
+      }
+    }
+    if (left > 0)
+      fail(server + " has " + living.to_string() + " living NVLinks " + what + ": " +
+           std::to_string(failure.nvlink_count) + " cannot fail");
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(VertexKind kind) { return vertex_kind_names[static_cast<size_t>(kind)]; }
@@ -75,6 +131,7 @@ void apply_failures(Topology& topology, const std::vector<Failure>& failures) {
     if (failure.server < 0 || static_cast<size_t>(failure.server) >= topology.servers.size())
       fail("server " + std::to_string(failure.server) + " does not exist; the topology has servers 0 to " +
            std::to_string(static_cast<int>(topology.servers.size()) - 1));
+    if (!failure.nvlink.empty()) fail_nvlinks(topology, failure);
     const std::vector<TopologyVertexId>& nics = topology.servers[static_cast<size_t>(failure.server)].nics;
     const auto kill = [&](TopologyVertexId nic) {
       for_each_network_link(topology.graph, nic, [](TopologyLink& link) { link.health = Fraction(0); });

@@ -58,17 +58,24 @@ struct Topology {
   void add_link(TopologyVertexId a, TopologyVertexId b, const TopologyLink& link);
 };
 
-/// NICs of one server that are dead, or a server whose NIC bandwidth as a whole is divided by `slowdown`.
+/// NICs of one server that are dead, a server whose NIC bandwidth as a whole is divided by `slowdown`, or NVLinks
+/// that are dead or slow.
 struct Failure {
   int server = 0;
   int nic_count = 0;             ///< this many NICs die, the lowest-numbered living ones first
   std::vector<int> nic_indices;  ///< these NICs die
   Fraction slowdown{1};          ///< >= 1
+  /// The NVLinks between two GPUs of the server, or, where one GPU is named, from it to the NVSwitches; both
+  /// directions fail alike. Empty: no NVLink fails.
+  std::vector<int> nvlink;
+  int nvlink_count = 0;         ///< this many of them die; 0: see `nvlink_remaining`
+  Fraction nvlink_remaining{0};  ///< what is left of their bandwidth where no count is given, 0..1
   std::string where;             ///< where it was read, for messages
 };
 
-/// Takes the failures' NICs and bandwidth out of `topology`. Throws Error{input} at the failure's `where`
-/// for servers and NICs that do not exist, more dead NICs than there are, slowdowns below 1 or of servers without a living NIC.
+/// Takes the failures' NICs, NVLinks and bandwidth out of `topology`. Throws Error{input} at the failure's `where`
+/// for servers, NICs, GPUs and NVLinks that do not exist, more dead NICs or NVLinks than there are, slowdowns
+/// below 1 or of servers without a living NIC.
 void apply_failures(Topology& topology, const std::vector<Failure>& failures);
 
 }  // namespace slackline
