@@ -1,6 +1,8 @@
 #include "schedule/msccl_check.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -129,6 +131,10 @@ class Checker {
     int root = -1;
   };
   Evaluation evaluate(const MscclMachine& machine, MscclLowerOptions lowering) const;
+  Finding translate(const MscclMachine& machine, const LoweredMscclProgram& lowered, Finding finding) const;
+  std::string describe(const MscclMachine& machine, uint32_t block, uint32_t step) const;
+  void check_input_writes();
+  void check_remote_sources();
   void check_traffic(const MscclMachine& machine);
 
   MscclProgram program_;
@@ -136,6 +142,7 @@ class Checker {
   Findings findings_;
   MscclReport report_;
   std::optional<CollectiveType> type_;
+  bool has_remote_source_ = false;
 };
 
 void Checker::refuse(unsigned mask, std::string_view rule, const std::string& message, std::string where) {
@@ -294,7 +301,6 @@ bool Checker::check_messages(const MscclMachine& machine) {
 
 // Chunks that lie outside what is declared, which executors look at by halves, and outside what exists.
 bool Checker::check_bounds() {
-  const size_t before = findings_.errors();
   bool inside = true;
   for (const MscclGpu& gpu : program_.gpus) {
     const MscclExtent extent = msccl_extent(program_, gpu);
@@ -333,7 +339,6 @@ bool Checker::check_bounds() {
             line(copy.line) + "gpu " + std::to_string(gpu.id));
     }
   }
-  (void)before;
   return inside;
 }
 
@@ -568,6 +573,86 @@ void Checker::check_fifos(const MscclMachine& machine) {
   if (Finding* finding = findings_.add(rule, severity, message, where)) finding->witness = tight.waits;
 }
 
+// The transfers that a finding of validate() names, from its witness.
+std::vector<size_t> witness_transfers(const Finding& finding) {
+  std::vector<size_t> transfers;
+  constexpr std::string_view prefix = "transfer ";
+  for (const std::string& line : finding.witness)
+    if (line.starts_with(prefix)) transfers.push_back(std::strtoull(line.c_str() + prefix.size(), nullptr, 10));
+  return transfers;
+}
+
+// Chunks of a buffer as the file counts them.
+std::string chunks_text(MscclBuffer buffer, int64_t offset, int64_t count) {
+  std::string text = std::string(to_string(buffer)) + "[" + std::to_string(offset);
+  if (count > 1) text += ".." + std::to_string(offset + count - 1);
+  return text + "]";
+}
+
+// A step for people: "algo.xml:12 gpu 3 tb 1 step 4: rrc o[5] = received from gpu 2 (+) o[5]".
+std::string Checker::describe(const MscclMachine& machine, uint32_t block, uint32_t step) const {
+  const MscclMachine::Block& tb = machine.blocks()[block];
+  const MscclStep& s = tb.program->steps[step];
+  const std::string src = chunks_text(s.src_buffer, s.src_offset, s.count), dst = chunks_text(s.dst_buffer, s.dst_offset, s.count);
+  const std::string from = "received from gpu " + std::to_string(tb.program->receive);
+  const std::string to = " to gpu " + std::to_string(tb.program->send) + " on channel " + std::to_string(tb.program->channel);
+  std::string text = msccl_step_name(program_, tb.gpu, tb.index, step) + ": " + std::string(to_string(s.op)) + " ";
+  switch (s.op) {
+    case MscclOp::s: return text + "sends " + src + to;
+    case MscclOp::r: return text + dst + " = " + from;
+    case MscclOp::rcs: return text + dst + " = " + from + ", sent on" + to;
+    case MscclOp::rrs: return text + "sends " + src + " (+) " + from + to;
+    case MscclOp::rrc: return text + dst + " = " + src + " (+) " + from;
+    case MscclOp::rrcs: return text + dst + " = " + src + " (+) " + from + ", sent on" + to;
+    case MscclOp::cpy: return text + dst + " = " + src;
+    case MscclOp::re: return text + dst + " = " + dst + " (+) " + src;
+    case MscclOp::nop: break;
+  }
+  return text;
+}
+
+// A finding about transfers, told in terms of the file.
+Finding Checker::translate(const MscclMachine& machine, const LoweredMscclProgram& lowered, Finding finding) const {
+  const std::vector<size_t> transfers = witness_transfers(finding);
+  const auto name = [&](size_t t) {
+    if (lowered.block[t] == none) return "<copy> of gpu " + std::to_string(lowered.schedule.dst(t));
+    const MscclMachine::Block& block = machine.blocks()[lowered.block[t]];
+    return "gpu " + std::to_string(block.gpu) + " tb " + std::to_string(block.index) + " step " + std::to_string(lowered.step[t]);
+  };
+  finding.witness.clear();
+  size_t before = SIZE_MAX;
+  for (const size_t t : transfers) {
+    // A step that is several transfers is told once.
+    if (before != SIZE_MAX && lowered.block[t] == lowered.block[before] && lowered.step[t] == lowered.step[before]) continue;
+    before = t;
+    finding.witness.push_back(lowered.block[t] == none ? name(t) : describe(machine, lowered.block[t], lowered.step[t]));
+  }
+  if (finding.transfer >= 0) {
+    const auto t = static_cast<size_t>(finding.transfer);
+    finding.where = lowered.block[t] == none ? name(t) : msccl_step_name(program_, machine.blocks()[lowered.block[t]].gpu, machine.blocks()[lowered.block[t]].index, lowered.step[t]);
+  }
+  const bool in_place = lowered.schedule.collective().in_place;
+  const std::string mode = in_place ? "in place, " : "out of place, ";
+  const auto place = [&] {
+    const Chunk& chunk = lowered.schedule.chunks()[static_cast<size_t>(finding.chunk)];
+    return std::string(to_string(chunk.buffer)) + "[" + std::to_string(chunk.offset) +
+           (chunk.length > 1 ? ".." + std::to_string(chunk.offset + chunk.length - 1) : "") + "] of gpu " + std::to_string(finding.rank);
+  };
+  if (finding.rule == "race" && transfers.size() == 2) {
+    finding.message = mode + name(transfers[0]) + " and " + name(transfers[1]) + " touch " + place() + " in either order, and at least one writes";
+  } else if (finding.rule == "undefined-read" && !transfers.empty()) {
+    finding.message = mode + "reads " + place() + ", which holds nothing then";
+    if (transfers.size() > 1) finding.message += "; " + name(transfers[1]) + " writes it later";
+  } else if (finding.rule == "self-overlap") {
+    finding.message = mode + "reads and writes overlapping chunks of one buffer";
+  } else {
+    finding.message = mode + finding.message;
+  }
+  finding.transfer = -1;
+  finding.chunk = -1;
+  return finding;
+}
+
 Checker::Evaluation Checker::evaluate(const MscclMachine& machine, MscclLowerOptions lowering) const {
   Evaluation best;
   std::vector<int> roots = {-1};
@@ -579,14 +664,9 @@ Checker::Evaluation Checker::evaluate(const MscclMachine& machine, MscclLowerOpt
     lowering.root = root;
     const LoweredMscclProgram lowered = lower_msccl(machine, lowering);
     ValidateOptions validation;
-    validation.max_findings = options_.max_per_rule;
+    validation.max_findings = std::max<size_t>(options_.max_per_rule, 1);
     validation.check_result = type_.has_value();
-    validation.name_transfer = [&](size_t transfer) {
-      if (lowered.block[transfer] == none) return std::string("<copy> of gpu " + std::to_string(lowered.schedule.dst(transfer)));
-      const MscclMachine::Block& block = machine.blocks()[lowered.block[transfer]];
-      return msccl_step_name(program_, block.gpu, block.index, lowered.step[transfer]) + " (" +
-             std::string(to_string(block.program->steps[lowered.step[transfer]].op)) + ")";
-    };
+    validation.input_is_constant = false;
     Evaluation evaluation;
     evaluation.root = root;
     evaluation.findings = validate(lowered.schedule, validation);
@@ -596,11 +676,261 @@ Checker::Evaluation Checker::evaluate(const MscclMachine& machine, MscclLowerOpt
     }
     const bool races = std::any_of(evaluation.findings.begin(), evaluation.findings.end(), [](const Finding& f) { return f.rule == "race"; });
     evaluation.result = races ? MscclResult::race : MscclResult::wrong;
+    for (Finding& finding : evaluation.findings) finding = translate(machine, lowered, std::move(finding));
     if (best.result == MscclResult::unknown || evaluation.findings.size() < best.findings.size()) best = std::move(evaluation);
   }
   return best;
 }
 
+void Checker::check_results(const MscclMachine& machine) {
+  if (program_.ranks < 2) return;
+  if (type_ && has_parts(*type_) && program_.chunks % program_.ranks != 0) {
+    error("chunks-not-divisible", "nchunksperloop is " + std::to_string(program_.chunks) + ", which the " + std::to_string(program_.ranks) +
+              " ranks of " + program_.collective + " do not divide",
+          algo());
+    return;
+  }
+  // Which calls the file is meant for; without outofplace, microsoft/msccl takes `inplace` for both.
+  const bool meant_in_place = program_.in_place.value_or(true);
+  const bool meant_out_of_place = program_.out_of_place.value_or(!program_.in_place.value_or(false));
+  if (!meant_in_place && !meant_out_of_place)
+    findings_.add("never-picked", Severity::warning, "is for calls neither in place nor out of place, so it is never used", algo());
+  for (const bool in_place : {true, false}) {
+    MscclLowerOptions lowering;
+    lowering.in_place = in_place;
+    Evaluation evaluation = evaluate(machine, lowering);
+    (in_place ? report_.in_place : report_.out_of_place) = evaluation.result;
+    const bool meant = in_place ? meant_in_place : meant_out_of_place;
+    if (meant && evaluation.result == MscclResult::right) report_.root = evaluation.root;
+    if (evaluation.result == MscclResult::right || evaluation.findings.empty()) continue;
+    if (!meant) {
+      findings_.add("other-placement", Severity::info,
+                    std::string("used ") + (in_place ? "in place" : "out of place") + ", which it is not meant for, it would be wrong (" +
+                        std::string(evaluation.findings.front().rule) + ")",
+                    algo());
+      continue;
+    }
+    // Is it right when it is read in another way?
+    std::string remedy;
+    if (has_remote_source_) {
+      lowering.destination_is_operand = true;
+      if (evaluate(machine, lowering).result == MscclResult::right)
+        remedy = "; it would be right if reductions took dst as their local operand, as msccl-tools means it, but executors take src";
+      lowering.destination_is_operand = false;
+    }
+    if (remedy.empty() && std::any_of(program_.gpus.begin(), program_.gpus.end(), [](const MscclGpu& g) { return !g.copies.empty(); })) {
+      lowering.copies = true;
+      if (evaluate(machine, lowering).result == MscclResult::right)
+        remedy = "; it would be right if its <copy> elements were done first, but executors ignore them";
+    }
+    if (!remedy.empty() && !evaluation.findings.empty()) evaluation.findings.front().message += remedy;
+    for (Finding& finding : evaluation.findings) findings_.add(std::move(finding));
+  }
+  if (meant_out_of_place && type_) check_input_writes();
+}
+
+// Out of place the input is the caller's constant buffer.
+void Checker::check_input_writes() {
+  for (const MscclGpu& gpu : program_.gpus)
+    for (const MscclBlock& block : gpu.blocks)
+      for (size_t s = 0; s < block.steps.size(); ++s)
+        if (writes_destination(block.steps[s].op) && block.steps[s].dst_buffer == MscclBuffer::input)
+          findings_.add("input-overwritten", Severity::warning, "writes to the input, which out of place is the caller's", place(gpu, block, s));
+}
+
+// msccl-tools writes the remote source where executors read the local operand.
+void Checker::check_remote_sources() {
+  for (const MscclGpu& gpu : program_.gpus) {
+    for (const MscclBlock& block : gpu.blocks) {
+      for (size_t s = 0; s < block.steps.size(); ++s) {
+        const MscclStep& step = block.steps[s];
+        if (!receives(step.op) || !reads_source(step.op)) continue;
+        if (step.src_buffer == step.dst_buffer && step.src_offset == step.dst_offset) continue;
+        // In place these may be the same memory.
+        has_remote_source_ = true;
+        findings_.add("remote-source", Severity::warning,
+                      "reduces with its own " + chunks_text(step.src_buffer, step.src_offset, step.count) + ", not with its dst " +
+                          chunks_text(step.dst_buffer, step.dst_offset, step.count) + ": src of " + std::string(to_string(step.op)) +
+                          " is local to executors, and files that mean the sender's chunk by it compute something else",
+                      place(gpu, block, s));
+      }
+    }
+  }
+}
+
+// Will the file be used for the size that was asked about?
+void Checker::check_selection() {
+  if (!options_.size) return;
+  const int64_t size = options_.size->count(), element = options_.element.count();
+  const bool parts = type_ && (*type_ == CollectiveType::allgather || *type_ == CollectiveType::reduce_scatter || *type_ == CollectiveType::alltoall);
+  const int64_t multiplier = parts ? std::max(program_.ranks, 1) : 1;
+  for (size_t e = 0; e < executors.size(); ++e) {
+    if (!chosen(e)) continue;
+    const std::string_view name = executors[e].name;
+    const int64_t least = program_.min_bytes.value_or(0), most = program_.max_bytes.value_or(executors[e].default_max_bytes);
+    std::string reason;
+    Severity severity = Severity::warning;
+    if (report_.refused[e]) {
+      reason = "it does not load";
+    } else if (size < least || (most != 0 && size > most)) {
+      reason = "it is for " + std::to_string(least) + " to " + (most == 0 ? "any number of" : std::to_string(most)) + " bytes";
+    } else if (size % (element * multiplier) != 0) {
+      reason = "the size is no whole number of " + std::to_string(element) + "-byte elements a rank";
+    } else {
+      // azure counts the elements of one rank's call, rccl those of all parts, msccl stops with an error.
+      const int64_t count = size / element / (name == "azure" ? multiplier : 1);
+      if (program_.chunks > 0 && count % program_.chunks != 0) {
+        reason = std::to_string(count) + " elements are no multiple of nchunksperloop=" + std::to_string(program_.chunks);
+        if (name == "msccl") {
+          severity = Severity::error;
+          reason += ", at which it aborts";
+        }
+      }
+    }
+    const std::string what = bytes_text(*options_.size);
+    if (reason.empty()) {
+      std::string modes = program_.in_place.value_or(false) ? "in place" : "";
+      if (program_.out_of_place.value_or(!program_.in_place.value_or(false))) modes += modes.empty() ? "out of place" : " and out of place";
+      findings_.add("size-picked", Severity::info, std::string(name) + " uses the file for " + what + (modes.empty() ? "" : " " + modes), algo());
+    } else {
+      findings_.add(severity == Severity::error ? "size-not-divisible" : "size-not-picked", severity,
+                    std::string(name) + (severity == Severity::error ? " fails for " : " does not use the file for ") + what + ": " + reason, algo());
+    }
+  }
+}
+
+// Bytes beyond what the collective needs, and scratch that nobody touches.
+void Checker::check_traffic(const MscclMachine& machine) {
+  int64_t moved = 0;
+  for (const MscclMachine::Block& block : machine.blocks())
+    for (const MscclStep& step : block.program->steps)
+      if (sends(step.op)) moved += step.count;
+  if (type_ && report_.structure_ok && program_.ranks > 1) {
+    const int64_t p = program_.ranks, n = program_.chunks;
+    int64_t least = 0;
+    switch (*type_) {
+      case CollectiveType::allreduce: least = 2 * (p - 1) * n; break;
+      case CollectiveType::broadcast:
+      case CollectiveType::reduce:
+      case CollectiveType::allgather:
+      case CollectiveType::reduce_scatter:
+      case CollectiveType::alltoall: least = (p - 1) * n; break;
+      case CollectiveType::gather:
+      case CollectiveType::scatter: least = (p - 1) * (n / p); break;
+    }
+    if (moved > least && least > 0) {
+      char factor[32];
+      std::snprintf(factor, sizeof factor, "%.2f", static_cast<double>(moved) / static_cast<double>(least));
+      findings_.add("excess-bytes", Severity::info,
+                    "sends " + std::to_string(moved) + " chunks, " + factor + " times the " + std::to_string(least) + " that " + program_.collective + " needs", algo());
+    }
+  }
+  for (const MscclGpu& gpu : program_.gpus) {
+    std::vector<bool> used(static_cast<size_t>(std::max(gpu.scratch_chunks, 0)), false);
+    const auto use = [&](MscclBuffer buffer, int32_t offset, int32_t count) {
+      if (buffer != MscclBuffer::scratch) return;
+      for (int64_t c = std::max(offset, 0); c < int64_t{offset} + count && c < static_cast<int64_t>(used.size()); ++c) used[static_cast<size_t>(c)] = true;
+    };
+    for (const MscclBlock& block : gpu.blocks) {
+      for (const MscclStep& step : block.steps) {
+        if (reads_source(step.op)) use(step.src_buffer, step.src_offset, step.count);
+        if (writes_destination(step.op)) use(step.dst_buffer, step.dst_offset, step.count);
+      }
+    }
+    const auto unused = std::count(used.begin(), used.end(), false);
+    if (unused > 0)
+      findings_.add("unused-scratch", Severity::info, std::to_string(unused) + " of " + std::to_string(used.size()) + " scratch chunks are never used", place(gpu));
+  }
+}
+
+MscclReport Checker::check(std::vector<Finding> reading) {
+  // What the executors' own XML reader stops at, none of them takes.
+  for (Finding& finding : reading) {
+    if (finding.rule == "xml-spelling")
+      refuse(every_executor, finding.rule, finding.message, finding.where);
+    else
+      findings_.add(std::move(finding));
+  }
+  type_ = msccl_collective(program_.collective);
+  bool sound = check_shape();
+  if (sound) {
+    sound = check_blocks();
+    check_limits();
+    check_dependency_chains();
+    check_residency();
+    check_remote_sources();
+    const bool inside = check_bounds();
+    sound = check_connections() && sound;
+    if (sound) {
+      const MscclMachine machine(program_);
+      const bool matched = check_messages(machine);
+      check_annotations(machine);
+      check_fifos(machine);
+      report_.structure_ok = matched && inside;
+      if (report_.structure_ok && report_.one_node.progress != MscclProgress::never) check_results(machine);
+      check_traffic(machine);
+    }
+  }
+  check_selection();
+  report_.findings = findings_.take();
+  return std::move(report_);
+}
+
 }  // namespace
+
+std::span<const MscclExecutor> msccl_executors() { return executors; }
+std::span<const std::string_view> msccl_executor_names() { return executor_names; }
+
+const MscclExecutor& msccl_executor(std::string_view name) {
+  const auto found = std::find(executor_names.begin(), executor_names.end(), name);
+  if (found == executor_names.end()) throw std::out_of_range("no MSCCL executor " + std::string(name));
+  return executors[static_cast<size_t>(found - executor_names.begin())];
+}
+
+Bytes msccl_call_bytes(MscclProtocol protocol, Bytes buffer) {
+  // A FIFO is eight steps; a call fills four of them with Simple, one with LL and LL128, of whose bytes 1/2 and
+  // 15/16 are data.
+  switch (protocol) {
+    case MscclProtocol::simple: return Bytes((buffer.count() > 0 ? buffer.count() : int64_t{4} << 20) / 8 * 4);
+    case MscclProtocol::ll: return Bytes((buffer.count() > 0 ? buffer.count() : int64_t{512} << 10) / 8 / 2);
+    case MscclProtocol::ll128: return Bytes((buffer.count() > 0 ? buffer.count() : 4915200) / 8 / 16 * 15);
+  }
+  return Bytes(0);
+}
+
+int msccl_fifo_calls(MscclProtocol protocol, bool between_nodes) {
+  return (protocol == MscclProtocol::simple ? 2 : 8) * (between_nodes ? 2 : 1);
+}
+
+int msccl_chunks_per_call(MscclProtocol protocol, Bytes buffer, Bytes size, int chunks) {
+  const int64_t chunk = (size.count() + chunks - 1) / chunks;
+  if (chunk <= 0) return max_count;
+  return static_cast<int>(std::clamp<int64_t>(msccl_call_bytes(protocol, buffer).count() / chunk, 1, max_count));
+}
+
+std::string_view to_string(MscclProgress progress) {
+  switch (progress) {
+    case MscclProgress::unknown: return "unknown";
+    case MscclProgress::completes: return "completes";
+    case MscclProgress::completes_small: return "completes-small";
+    case MscclProgress::needs_capacity: return "needs-capacity";
+    case MscclProgress::never: return "never";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(MscclResult result) {
+  switch (result) {
+    case MscclResult::unknown: return "unknown";
+    case MscclResult::right: return "right";
+    case MscclResult::race: return "race";
+    case MscclResult::wrong: return "wrong";
+  }
+  return "unknown";
+}
+
+MscclReport check_msccl(MscclProgram program, const MscclCheckOptions& options, std::vector<Finding> reading) {
+  return Checker(std::move(program), options).check(std::move(reading));
+}
 
 }  // namespace slackline

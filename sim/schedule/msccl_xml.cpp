@@ -340,11 +340,12 @@ void check_spelling(std::string_view text, const std::string& file, std::vector<
       if (i < text.size() && text[i] == ' ') return stop("two spaces between attributes");
       const size_t equals = text.find_first_of("= >\n", i);
       if (equals == std::string_view::npos || text[equals] != '=') return stop("an attribute without \"=\" right after its name");
+      if (equals - i > 255) return stop("a name of more than 255 characters");
       i = equals + 1;
       if (i >= text.size() || text[i] != '"') return stop("an attribute value that does not start with a double quote");
       const size_t end = text.find('"', i + 1);
       if (end == std::string_view::npos) return;
-      if (end - i > 255 || equals - i > 255) return stop("a value of more than 255 characters");
+      if (end - i > 256) return stop("a value of more than 255 characters");
       line += static_cast<size_t>(std::count(text.begin() + static_cast<ptrdiff_t>(i), text.begin() + static_cast<ptrdiff_t>(end), '\n'));
       i = end + 1;
     }
