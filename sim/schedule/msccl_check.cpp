@@ -690,12 +690,14 @@ void Checker::check_results(const MscclMachine& machine) {
           algo());
     return;
   }
-  // Which calls the file is meant for; without outofplace, microsoft/msccl takes `inplace` for both.
-  const bool meant_in_place = program_.in_place.value_or(true);
-  const bool meant_out_of_place = program_.out_of_place.value_or(!program_.in_place.value_or(false));
+  // Which calls the file is meant for; without outofplace, microsoft/msccl takes `inplace` for both. For what is no
+  // collective nobody says which chunks of input and output are the same memory, so they are not.
+  const bool meant_in_place = type_ && program_.in_place.value_or(true);
+  const bool meant_out_of_place = !type_ || program_.out_of_place.value_or(!program_.in_place.value_or(false));
   if (!meant_in_place && !meant_out_of_place)
     findings_.add("never-picked", Severity::warning, "is for calls neither in place nor out of place, so it is never used", algo());
   for (const bool in_place : {true, false}) {
+    if (in_place && !type_) continue;
     MscclLowerOptions lowering;
     lowering.in_place = in_place;
     Evaluation evaluation = evaluate(machine, lowering);

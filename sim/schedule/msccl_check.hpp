@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
@@ -93,5 +94,14 @@ struct MscclReport {
 /// The findings' rules are described in schedules/README.md. Takes the program by value: GPUs and blocks are
 /// put in the order of their ids. `reading` is what read_msccl_xml() found.
 MscclReport check_msccl(MscclProgram program, const MscclCheckOptions& options, std::vector<Finding> reading = {});
+
+/// The program as a schedule, in place where it is meant to be used so, with the root that makes it right if it
+/// has one. Whether it is right is for validate() to say; throws Error{input} with the first finding where the
+/// structure is broken or it never ends, since then there is no schedule.
+Schedule schedule_from_msccl(const MscclProgram& program);
+
+/// The formats of schedule_io.hpp: reads in any dialect; writes for the azure executor with protocol Simple.
+Schedule parse_schedule_msccl(std::string_view text, const std::string& file);
+void write_schedule_msccl(const Schedule& schedule, std::ostream& stream);
 
 }  // namespace slackline

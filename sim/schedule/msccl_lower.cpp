@@ -23,11 +23,6 @@ class Lowering {
     uint32_t transfer;
     int64_t slot;  // in the receiver's scratch
   };
-  // What has to have ended for a block to go on: the last transfer of its last step, and what the nops since
-  // wait for.
-  struct Progress {
-    std::vector<uint32_t> ended;
-  };
 
   void number_channels();
   void add_copies();
@@ -48,11 +43,14 @@ class Lowering {
   int64_t part_ = 0;  // chunks of one rank
   LoweredMscclProgram result_;
   std::map<std::tuple<Buffer, int64_t, int64_t>, uint32_t> chunks_;
-  std::vector<uint16_t> connection_channel_, first_local_channel_;
+  std::vector<uint16_t> connection_channel_, local_channel_of_;
   std::vector<int64_t> scratch_used_;
   std::vector<std::vector<Message>> messages_;  // by connection
   std::vector<size_t> taken_;                   // by connection
-  std::vector<Progress> progress_;              // by block
+  // By block: what has to have ended for it to go on, the last transfer of its last step and what the nops since
+  // wait for.
+  std::vector<std::vector<uint32_t>> progress_;
+  std::vector<uint32_t> sent_last_;             // by block: the transfer of its last step, if that was a send
   std::vector<uint32_t> last_of_step_;          // the transfer that ends a step that posts
   std::map<uint32_t, std::vector<uint32_t>> ends_of_step_;  // where that takes more than one
 
@@ -71,6 +69,7 @@ Lowering::Lowering(const MscclMachine& machine, const MscclLowerOptions& options
       messages_(machine.connections().size()),
       taken_(machine.connections().size(), 0),
       progress_(machine.blocks().size()),
+      sent_last_(machine.blocks().size(), none),
       last_of_step_(machine.steps(), none) {
   Collective collective;
   collective.type = type_.value_or(CollectiveType::allreduce);
@@ -86,19 +85,20 @@ Lowering::Lowering(const MscclMachine& machine, const MscclLowerOptions& options
 }
 
 // In a schedule a rank's sends on one channel are ordered, as are its receives; in MSCCL only those of one
-// connection are, and those of a block. So connections that meet at a rank get different channels, and so does
-// every block for its local steps.
+// connection are, and those of a block. So connections that meet at a rank get different channels. The local steps
+// of a block that sends share the channel of its sends, so that a step begins when the send before it is through
+// with its source, not when it has arrived; those of other blocks have a channel for each block.
 void Lowering::number_channels() {
-  std::vector<std::vector<bool>> out(program_.gpus.size()), in(program_.gpus.size());
+  std::vector<std::vector<bool>> used(program_.gpus.size());
   size_t highest = 0;
   for (const MscclMachine::Connection& connection : machine_.connections()) {
-    std::vector<bool>& a = out[connection.src];
-    std::vector<bool>& b = in[connection.dst];
+    std::vector<bool>& a = used[connection.src];
+    std::vector<bool>& b = used[connection.dst];
     size_t channel = 0;
     while ((channel < a.size() && a[channel]) || (channel < b.size() && b[channel])) ++channel;
-    for (std::vector<bool>* used : {&a, &b}) {
-      if (used->size() <= channel) used->resize(channel + 1);
-      (*used)[channel] = true;
+    for (std::vector<bool>* of_rank : {&a, &b}) {
+      if (of_rank->size() <= channel) of_rank->resize(channel + 1);
+      (*of_rank)[channel] = true;
     }
     highest = std::max(highest, channel + 1);
     connection_channel_.push_back(static_cast<uint16_t>(channel));
@@ -106,7 +106,7 @@ void Lowering::number_channels() {
   for (const MscclMachine::Block& block : machine_.blocks()) {
     if (highest + block.index > UINT16_MAX)
       throw Error(ErrorKind::input, "needs more than 65536 channels in a schedule", program_.file);
-    first_local_channel_.push_back(static_cast<uint16_t>(highest + block.index));
+    local_channel_of_.push_back(block.send != none ? connection_channel_[block.send] : static_cast<uint16_t>(highest + block.index));
   }
 }
 
@@ -115,16 +115,16 @@ void Lowering::add_copies() {
     const MscclMachine::Block& block = machine_.blocks()[b];
     if (block.index == 0) {
       rank_ = block.gpu;
-      local_channel_ = first_local_channel_[b];
+      local_channel_ = local_channel_of_[b];
       for (const MscclCopy& copy : program_.gpus[block.gpu].copies) {
         const Chunk from = place(rank_, MscclBuffer::input, copy.input_offset, 1);
         const Chunk to = place(rank_, MscclBuffer::output, copy.output_offset, 1);
         if (from == to) continue;
         after_.clear();
-        progress_[b].ended.push_back(local(rank_, from, to, TransferOp::copy));
+        progress_[b].push_back(local(rank_, from, to, TransferOp::copy));
       }
     } else if (b > 0) {
-      progress_[b].ended = progress_[b - 1].ended;
+      progress_[b] = progress_[b - 1];
     }
   }
 }
@@ -169,19 +169,21 @@ void Lowering::send(const Chunk& from, int32_t count) {
 void Lowering::add_step(uint32_t block, uint32_t step) {
   const MscclMachine::Block& tb = machine_.blocks()[block];
   const MscclStep& s = tb.program->steps[step];
-  Progress& progress = progress_[block];
+  std::vector<uint32_t>& progress = progress_[block];
   if (const MscclMachine::Wait& wait = machine_.wait(tb.first_step + step); wait.block != none) {
     const uint32_t posting = machine_.blocks()[wait.block].first_step + wait.step;
-    if (last_of_step_[posting] != none) progress.ended.push_back(last_of_step_[posting]);
+    if (last_of_step_[posting] != none) progress.push_back(last_of_step_[posting]);
     if (const auto several = ends_of_step_.find(posting); several != ends_of_step_.end())
-      progress.ended.insert(progress.ended.end(), several->second.begin(), several->second.end());
+      progress.insert(progress.end(), several->second.begin(), several->second.end());
   }
   if (s.op == MscclOp::nop) return;
   block_ = block;
   step_ = step;
   rank_ = tb.gpu;
-  local_channel_ = first_local_channel_[block];
-  after_ = progress.ended;
+  local_channel_ = local_channel_of_[block];
+  after_ = progress;
+  // A send need not have arrived when the next step begins; their channel keeps their order.
+  std::erase(after_, sent_last_[block]);
 
   const int32_t n = s.count;
   Chunk slot;
@@ -223,7 +225,8 @@ void Lowering::add_step(uint32_t block, uint32_t step) {
     case MscclOp::re: local(rank_, src, dst, TransferOp::reduce); break;
     case MscclOp::nop: break;
   }
-  progress.ended = after_;
+  progress = after_;
+  sent_last_[block] = sends(s.op) ? after_.back() : none;
   if (s.posts && after_.size() == 1) last_of_step_[tb.first_step + step] = after_.front();
   if (s.posts && after_.size() > 1) ends_of_step_[tb.first_step + step] = after_;
 }

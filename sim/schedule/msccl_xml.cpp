@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <ostream>
-#include <pugixml.hpp>
 #include <set>
 #include <stdexcept>
 
-#include "base/error.hpp"
+#include "base/xml.hpp"
 #include "schedule/msccl.hpp"
 
 namespace slackline {
@@ -23,58 +21,25 @@ constexpr int64_t largest_chunk = 1 << 20;
 constexpr int64_t largest_rank = 1 << 20;
 constexpr int64_t largest_index = 1 << 24;
 
-// Lines of ascending offsets in one pass over the text.
-class LineCounter {
- public:
-  explicit LineCounter(std::string_view text) : text_(text) {}
-  int32_t line(ptrdiff_t offset) {
-    const auto position = static_cast<size_t>(std::max<ptrdiff_t>(offset, 0));
-    if (position < position_) {
-      position_ = 0;
-      line_ = 1;
-    }
-    line_ += static_cast<int32_t>(std::count(text_.begin() + static_cast<ptrdiff_t>(position_),
-                                             text_.begin() + static_cast<ptrdiff_t>(std::min(position, text_.size())), '\n'));
-    position_ = std::min(position, text_.size());
-    return line_;
-  }
-
- private:
-  std::string_view text_;
-  size_t position_ = 0;
-  int32_t line_ = 1;
-};
-
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file, MscclDialect dialect, std::vector<Finding>& findings)
-      : file_(file), dialect_(dialect), lines_(text), findings_(findings) {}
+  Reader(const XmlFile& xml, MscclDialect dialect, std::vector<Finding>& findings)
+      : xml_(xml), dialect_(dialect), findings_(findings) {}
 
-  MscclProgram read(const pugi::xml_document& document);
+  MscclProgram read();
 
  private:
   [[noreturn]] void fail(const std::string& message, int32_t line) const {
-    throw Error(ErrorKind::input, message, file_ + ":" + std::to_string(line));
+    throw Error(ErrorKind::input, message, xml_.where(line));
   }
   void warn(std::string_view rule, const std::string& message, int32_t line) {
     findings_.push_back({.rule = rule, .severity = Severity::warning, .message = message,
-                         .where = file_ + ":" + std::to_string(line)});
+                         .where = xml_.where(line)});
   }
   bool taccl() const { return dialect_ == MscclDialect::any || dialect_ == MscclDialect::legacy_taccl; }
 
   int64_t number(const pugi::xml_attribute& attribute, const char* element, int64_t lowest, int64_t highest, int32_t line) const {
-    const std::string_view text = attribute.value();
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || text.empty())
-      fail("<" + std::string(element) + "> has " + attribute.name() + "=\"" + std::string(text.substr(0, 40)) +
-               "\", which is no whole number of 64 bits",
-           line);
-    if (value < lowest || value > highest)
-      fail("<" + std::string(element) + "> has " + attribute.name() + "=\"" + std::string(text) + "\"; it must be " +
-               std::to_string(lowest) + " to " + std::to_string(highest),
-           line);
-    return value;
+    return xml_integer(attribute.value(), "<" + std::string(element) + "> " + attribute.name(), xml_.where(line), lowest, highest);
   }
   template <size_t n>
   uint8_t one_of(const pugi::xml_attribute& attribute, const char* element, const std::array<std::string_view, n>& known,
@@ -97,7 +62,7 @@ class Reader {
   }
   void unknown_element(const pugi::xml_node& node, const char* parent) {
     if (node.type() != pugi::node_element) return;
-    const int32_t line = lines_.line(node.offset_debug());
+    const int32_t line = xml_.line(node);
     const std::string message = "<" + std::string(node.name()) + "> inside " + parent;
     if (dialect_ == MscclDialect::executor) fail(message + " is no element of MSCCL", line);
     if (ignored_.insert(message).second) warn("element-ignored", message + " is ignored by executors", line);
@@ -107,15 +72,14 @@ class Reader {
   void read_block(const pugi::xml_node& node, MscclBlock& block);
   void read_step(const pugi::xml_node& node, MscclStep& step);
 
-  const std::string& file_;
+  const XmlFile& xml_;
   MscclDialect dialect_;
-  LineCounter lines_;
   std::vector<Finding>& findings_;
   std::set<std::string> ignored_;  // what has been warned of once
 };
 
 void Reader::read_step(const pugi::xml_node& node, MscclStep& step) {
-  const int32_t line = step.line = lines_.line(node.offset_debug());
+  const int32_t line = step.line = xml_.line(node);
   static constexpr std::array<std::string_view, 10> known = {"s",   "type",  "srcbuf", "srcoff", "dstbuf",
                                                              "dstoff", "cnt", "depid",  "deps",   "hasdep"};
   unsigned seen = 0;
@@ -150,7 +114,7 @@ void Reader::read_step(const pugi::xml_node& node, MscclStep& step) {
 }
 
 void Reader::read_block(const pugi::xml_node& node, MscclBlock& block) {
-  const int32_t line = block.line = lines_.line(node.offset_debug());
+  const int32_t line = block.line = xml_.line(node);
   static constexpr std::array<std::string_view, 4> known = {"id", "send", "recv", "chan"};
   unsigned seen = 0;
   for (const pugi::xml_attribute& attribute : node.attributes()) {
@@ -185,7 +149,7 @@ void Reader::read_block(const pugi::xml_node& node, MscclBlock& block) {
 }
 
 void Reader::read_gpu(const pugi::xml_node& node, MscclGpu& gpu) {
-  const int32_t line = gpu.line = lines_.line(node.offset_debug());
+  const int32_t line = gpu.line = xml_.line(node);
   static constexpr std::array<std::string_view, 4> known = {"id", "i_chunks", "o_chunks", "s_chunks"};
   unsigned seen = 0;
   for (const pugi::xml_attribute& attribute : node.attributes()) {
@@ -214,7 +178,7 @@ void Reader::read_gpu(const pugi::xml_node& node, MscclGpu& gpu) {
       read_block(child, gpu.blocks.emplace_back());
     } else if (name == "copy" && taccl()) {
       MscclCopy copy;
-      copy.line = lines_.line(child.offset_debug());
+      copy.line = xml_.line(child);
       for (const char* key : {"i_off", "o_off"}) {
         const pugi::xml_attribute attribute = child.attribute(key);
         if (!attribute) missing("copy", key, copy.line);
@@ -228,14 +192,15 @@ void Reader::read_gpu(const pugi::xml_node& node, MscclGpu& gpu) {
   }
 }
 
-MscclProgram Reader::read(const pugi::xml_document& document) {
+MscclProgram Reader::read() {
+  const pugi::xml_document& document = xml_.document();
   MscclProgram program;
-  program.file = file_;
+  program.file = xml_.file();
   const pugi::xml_node algo = document.child("algo");
   if (!algo) fail("has no <algo>, so it is no MSCCL algorithm", 1);
   for (const pugi::xml_node& child : document.children())
     if (child != algo) unknown_element(child, "the document");
-  const int32_t line = program.line = lines_.line(algo.offset_debug());
+  const int32_t line = program.line = xml_.line(algo);
 
   static constexpr std::array<std::string_view, 12> known = {
       "name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace", "minBytes", "maxBytes",
@@ -381,39 +346,13 @@ size_t MscclProgram::blocks() const {
 
 MscclProgram read_msccl_xml(std::string_view text, const std::string& file, MscclDialect dialect,
                             std::vector<Finding>& findings) {
-  pugi::xml_document document;
-  const pugi::xml_parse_result result =
-      document.load_buffer(text.data(), text.size(), pugi::parse_minimal | pugi::parse_trim_pcdata, pugi::encoding_utf8);
-  if (!result) {
-    LineCounter lines(text);
-    throw Error(ErrorKind::input, std::string("is no valid XML: ") + result.description(),
-                file + ":" + std::to_string(lines.line(result.offset)));
-  }
-  MscclProgram program = Reader(text, file, dialect, findings).read(document);
+  const XmlFile xml(text, file);
+  MscclProgram program = Reader(xml, dialect, findings).read();
   check_spelling(text, file, findings);
   return program;
 }
 
-bool looks_like_msccl_xml(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    if (std::string_view(" \t\r\n").find(text[i]) != std::string_view::npos || static_cast<unsigned char>(text[i]) >= 0x80) {
-      ++i;  // the high bytes are a byte order mark
-      continue;
-    }
-    if (text[i] != '<') return false;
-    if (text.substr(i, 4) == "<!--" || text.substr(i, 2) == "<?") {
-      const size_t end = text.find('>', i);
-      if (end == std::string_view::npos) return false;
-      const bool comment = text[i + 1] == '!';
-      const size_t close = comment ? text.find("-->", i) : end;
-      if (close == std::string_view::npos) return false;
-      i = close + (comment ? 3 : 1);
-      continue;
-    }
-    return text.substr(i, 5) == "<algo" && i + 5 < text.size() && !std::isalnum(static_cast<unsigned char>(text[i + 5]));
-  }
-  return false;
-}
+bool looks_like_msccl_xml(std::string_view text) { return xml_root_name(text) == "algo"; }
 
 void write_msccl_xml(const MscclProgram& program, std::ostream& out) {
   // Names come from people; the executors know no escapes, so what would need one is left out.

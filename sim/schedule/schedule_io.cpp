@@ -12,6 +12,7 @@
 #include "base/utf8.hpp"
 #include "schedule/cbor_reader.hpp"
 #include "schedule/json_reader.hpp"
+#include "schedule/msccl_check.hpp"
 #include "schedule/schedule_builder.hpp"
 
 namespace slackline {
@@ -261,6 +262,7 @@ const std::vector<ScheduleReader>& schedule_readers() {
   static const std::vector<ScheduleReader> readers = {
       {"JSON", recognizes_json, parse_schedule_json},
       {"CBOR", recognizes_cbor, parse_schedule_cbor},
+      {"MSCCL XML", looks_like_msccl_xml, parse_schedule_msccl},
   };
   return readers;
 }
@@ -269,6 +271,7 @@ const std::vector<ScheduleWriter>& schedule_writers() {
   static const std::vector<ScheduleWriter> writers = {
       {".json", write_schedule_json},
       {".cbor", write_schedule_cbor},
+      {".xml", write_schedule_msccl},
   };
   return writers;
 }
