@@ -22,7 +22,9 @@ struct TopologyBuilder {
 const std::vector<TopologyBuilder>& topology_builders();
 
 /// The topology that a scenario's `topology` object or a topology file describes: `{"builder": NAME, ...}` or
-/// `{"file": PATH}`, PATH taken relative to `directory`, then to the working directory.
+/// `{"file": PATH, ...}`, PATH taken relative to `directory`, then to the working directory, in any format that
+/// read_topology_file() reads; what the file lacks may be given beside it: `nvlinks` ("direct", "switch"),
+/// `compute_capability`, `nic_bandwidth`, `pcie_bandwidth`, `servers`.
 Topology build_topology(const JsonCursor& object, const std::filesystem::path& directory);
 
 /// Servers with GPUs on an NVSwitch and one NIC on each rail switch (topologies/README.md).
