@@ -694,6 +694,8 @@ void Checker::check_results(const MscclMachine& machine) {
   // collective nobody says which chunks of input and output are the same memory, so they are not.
   const bool meant_in_place = type_ && program_.in_place.value_or(true);
   const bool meant_out_of_place = !type_ || program_.out_of_place.value_or(!program_.in_place.value_or(false));
+  report_.for_in_place = meant_in_place;
+  report_.for_out_of_place = meant_out_of_place;
   if (!meant_in_place && !meant_out_of_place)
     findings_.add("never-picked", Severity::warning, "is for calls neither in place nor out of place, so it is never used", algo());
   for (const bool in_place : {true, false}) {
@@ -929,6 +931,25 @@ std::string_view to_string(MscclResult result) {
     case MscclResult::wrong: return "wrong";
   }
   return "unknown";
+}
+
+std::string MscclReport::verdict(size_t executor) const {
+  if (refused[executor]) return "refused";
+  if (!structure_ok) return one_node.progress == MscclProgress::never ? "broken, never ends" : "broken";
+  if (one_node.progress == MscclProgress::never) return "never ends";
+  std::string word = "runs";
+  for (const auto& [meant, result] : {std::pair{for_in_place, in_place}, std::pair{for_out_of_place, out_of_place}}) {
+    if (!meant || result == MscclResult::unknown) continue;
+    if (result != MscclResult::right || word == "runs") word = to_string(result);
+    if (result != MscclResult::right) return word;
+  }
+  // More capacity between nodes never hurts, so one node is the harder case.
+  if (one_node.progress == MscclProgress::needs_capacity)
+    return all_nodes.progress == MscclProgress::needs_capacity ? "hangs" : "hangs in one node";
+  if (one_node.progress == MscclProgress::completes_small)
+    word += " up to " + std::to_string(one_node.largest_safe_size->count()) + " bytes" +
+            (all_nodes.progress == one_node.progress && all_nodes.largest_safe_size == one_node.largest_safe_size ? "" : " in one node");
+  return word;
 }
 
 MscclReport check_msccl(MscclProgram program, const MscclCheckOptions& options, std::vector<Finding> reading) {

@@ -88,7 +88,14 @@ struct MscclReport {
   MscclFifoVerdict one_node;      ///< all ranks in one node, or the map that the options give
   MscclFifoVerdict all_nodes;     ///< every rank in a node of its own, or the map that the options give
   MscclResult in_place = MscclResult::unknown, out_of_place = MscclResult::unknown;
+  /// Which calls the file is for; without `outofplace`, the one that `inplace` says.
+  bool for_in_place = false, for_out_of_place = false;
   int root = -1;                  ///< of broadcast and reduce, as found
+
+  /// In a word or a few what comes of it on msccl_executors()[executor]: "refused"; "broken" (the structure says nothing
+  /// that can be run); "never ends"; "hangs"; "hangs in one node"; "wrong"; "race"; "right"; "right up to N bytes [in one node]"; "runs" where what it
+  /// computes has no rule.
+  std::string verdict(size_t executor) const;
 };
 
 /// The findings' rules are described in schedules/README.md. Takes the program by value: GPUs and blocks are

@@ -327,7 +327,10 @@ void Exporter::add(uint32_t transfer) {
 MscclProgram Exporter::take() {
   for (Rank& rank : ranks_) {
     size_t nodes = 1 + ranks_.size() + rank.gpu.blocks.size();
-    for (const MscclBlock& block : rank.gpu.blocks) nodes += block.steps.size();
+    for (MscclBlock& block : rank.gpu.blocks) {
+      nodes += block.steps.size();
+      for (size_t s = 0; s < block.steps.size(); ++s) block.steps[s].declared = static_cast<int32_t>(s);
+    }
     if (nodes > most_nodes)
       fail("rank " + std::to_string(rank.gpu.id) + " would see " + std::to_string(nodes) + " elements, and executors read 4096; fewer segments need fewer");
     rank.gpu.scratch_chunks = static_cast<int32_t>(rank.scratch);

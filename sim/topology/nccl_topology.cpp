@@ -146,12 +146,14 @@ void NcclReader::read_nic(const pugi::xml_node& node, const Device& above, Bandw
 void NcclReader::read_pci(const pugi::xml_node& node, const Device& above) {
   const std::string busid = text(node, "busid");
   if (busid.empty()) xml_.fail(node, "<pci> lacks the attribute \"busid\"");
-  if (!busids_.insert(busid).second) xml_.fail(node, "two <pci> have busid " + busid);
+  const bool fresh_busid = busids_.insert(busid).second;
+  if (!fresh_busid) note("two devices have busid " + busid);
   const int64_t device_class = pci_class(text(node, "class"));
   const Bandwidth upstream = pci_bandwidth(node);
   const pugi::xml_node gpu = node.child("gpu");
   const int64_t base = device_class >> 16;
   if (gpu || base == 0x03) {
+    if (!fresh_busid) xml_.fail(node, "the GPU has busid " + busid + ", which another device has");
     Gpu entry;
     entry.server = above.server;
     entry.cpu = above.cpu;

@@ -85,6 +85,8 @@ void refuse_foreign_json(const JsonCursor& root) {
     root.fail("is a TACCL sketch: what a synthesizer may use of a machine, not the machine");
   if (has("node_betas_list") || has("node_invbws_list") || has("gpus_per_node"))
     root.fail("is a TACCL topology: costs per message size for a synthesizer, alpha and beta fitted together; use the builder explicit with the links' rates");
+  if (has("format") && root.at("format").value() == "optccl-topology-spec")
+    root.fail("is an OptCCL topology specification, whose components and capabilities slackline does not read; use the builder explicit");
   if (!has("builder") && !has("file") && root.value().is_object())
     root.fail("is no topology of slackline's, which has the key \"builder\"; see topologies/README.md");
 }

@@ -12,6 +12,7 @@
 
 #include "base/files.hpp"
 #include "schedule/msccl_check.hpp"
+#include "support/msccl_text.hpp"
 
 namespace slackline {
 namespace {
@@ -42,7 +43,8 @@ class BruteForce {
     for (const bool in_place : {true, false}) {
       in_place_ = in_place;
       MscclResult& verdict = in_place ? result.in_place : result.out_of_place;
-      verdict = races(states) ? MscclResult::race : right() ? MscclResult::right : MscclResult::wrong;
+      // A step that reads what it writes itself is wrong whatever else happens.
+      verdict = reads_own_writes() ? MscclResult::wrong : races(states) ? MscclResult::race : right() ? MscclResult::right : MscclResult::wrong;
     }
     return result;
   }
@@ -270,7 +272,6 @@ class BruteForce {
         while (state[2 * b] < blocks_[b].block->steps.size() && enabled(state, b, 0, 0)) {
           const MscclStep& s = step(state, b);
           const int rank = blocks_[b].rank;
-          if ((s.op == MscclOp::cpy || s.op == MscclOp::re) && overlaps(b, s) && !(s.op == MscclOp::cpy && same_memory(b, s))) return false;
           std::vector<Value> values(static_cast<size_t>(s.count));
           if (has_receive(s.op)) values = fifo[{blocks_[b].block->receive, rank, blocks_[b].block->channel}][static_cast<size_t>(moved(state, b, false, 0))];
           const bool skip = s.op == MscclOp::cpy && same_memory(b, s);
@@ -316,6 +317,12 @@ class BruteForce {
     }
     return true;
   }
+  bool reads_own_writes() const {
+    for (size_t b = 0; b < blocks_.size(); ++b)
+      for (const MscclStep& s : blocks_[b].block->steps)
+        if ((s.op == MscclOp::cpy || s.op == MscclOp::re) && overlaps(b, s) && !(s.op == MscclOp::cpy && same_memory(b, s))) return true;
+    return false;
+  }
   bool overlaps(size_t b, const MscclStep& s) const {
     const auto [src_buffer, src] = cell(blocks_[b].rank, s.src_buffer, s.src_offset);
     const auto [dst_buffer, dst] = cell(blocks_[b].rank, s.dst_buffer, s.dst_offset);
@@ -329,51 +336,9 @@ class BruteForce {
 
 // ------------------------------------------------------------------ programs to mutate
 
-class Text {
- public:
-  Text(const char* coll, int ranks, int chunks, const char* protocol = "Simple") {
-    out_ << "<algo name=\"t\" proto=\"" << protocol << "\" nchannels=\"4\" nchunksperloop=\"" << chunks << "\" ngpus=\"" << ranks << "\" coll=\"" << coll
-         << "\" inplace=\"1\" outofplace=\"1\" minBytes=\"0\" maxBytes=\"0\">\n";
-  }
-  Text& gpu(int id, int i, int o, int s) {
-    close();
-    out_ << "<gpu id=\"" << id << "\" i_chunks=\"" << i << "\" o_chunks=\"" << o << "\" s_chunks=\"" << s << "\">\n";
-    gpu_ = true;
-    blocks_ = 0;
-    return *this;
-  }
-  Text& tb(int send, int receive, int channel = 0) {
-    if (tb_) out_ << "</tb>\n";
-    out_ << "<tb id=\"" << blocks_++ << "\" send=\"" << send << "\" recv=\"" << receive << "\" chan=\"" << channel << "\">\n";
-    tb_ = true;
-    steps_ = 0;
-    return *this;
-  }
-  Text& step(const char* type, char src, int src_offset, char dst, int dst_offset, int count = 1, int dep = -1, int dep_step = -1, bool posts = false) {
-    out_ << "<step s=\"" << steps_++ << "\" type=\"" << type << "\" srcbuf=\"" << src << "\" srcoff=\"" << src_offset << "\" dstbuf=\"" << dst << "\" dstoff=\"" << dst_offset
-         << "\" cnt=\"" << count << "\" depid=\"" << dep << "\" deps=\"" << dep_step << "\" hasdep=\"" << posts << "\"/>\n";
-    return *this;
-  }
-  MscclProgram program() {
-    close();
-    std::vector<Finding> findings;
-    return read_msccl_xml(out_.str() + "</algo>\n", "", MscclDialect::any, findings);
-  }
-
- private:
-  void close() {
-    if (tb_) out_ << "</tb>\n";
-    if (gpu_) out_ << "</gpu>\n";
-    tb_ = gpu_ = false;
-  }
-  std::ostringstream out_;
-  bool gpu_ = false, tb_ = false;
-  int blocks_ = 0, steps_ = 0;
-};
-
 // One block a rank around a ring, as msccl-tools lowers it.
 MscclProgram ring_allreduce(int p) {
-  Text text("allreduce", p, p);
+  MscclText text("allreduce", p, p);
   for (int r = 0; r < p; ++r) {
     text.gpu(r, p, p, 0).tb((r + 1) % p, (r + p - 1) % p);
     const auto at = [&](int hop) { return ((r - hop) % p + p) % p; };
@@ -388,7 +353,7 @@ MscclProgram ring_allreduce(int p) {
 
 // Everyone sends its part to everyone; two blocks a peer. Works in place and out of place.
 MscclProgram direct_allgather(int p, int per_rank) {
-  Text text("allgather", p, p * per_rank);
+  MscclText text("allgather", p, p * per_rank);
   for (int r = 0; r < p; ++r) {
     text.gpu(r, per_rank, p * per_rank, 0);
     for (int q = 0; q < p; ++q) {
@@ -402,7 +367,7 @@ MscclProgram direct_allgather(int p, int per_rank) {
 
 // Two ranks exchange all their data into scratch and add it up, with nops and flags between blocks.
 MscclProgram pair_allreduce() {
-  Text text("allreduce", 2, 2);
+  MscclText text("allreduce", 2, 2);
   for (int r = 0; r < 2; ++r) {
     text.gpu(r, 2, 2, 2).tb(1 - r, 1 - r).step("s", 'i', 0, 's', 0, 2, -1, -1, true).step("r", 's', 0, 's', 0, 2, -1, -1, true);
     text.tb(-1, -1).step("nop", 'i', 0, 'i', 0, 1, 0, 0).step("re", 's', 0, 'i', 0, 1, 0, 1, true).step("cpy", 'i', 0, 'o', 0);
@@ -413,7 +378,7 @@ MscclProgram pair_allreduce() {
 
 // Two ranks swap halves and add them up, in one step of two chunks.
 MscclProgram halving_reduce_scatter() {
-  Text text("reducescatter", 2, 4);
+  MscclText text("reducescatter", 2, 4);
   for (int r = 0; r < 2; ++r) {
     const int other = (1 - r) * 2, own = r * 2;
     text.gpu(r, 4, 2, 2).tb(1 - r, -1).step("s", 'i', other, 'i', other, 2);
@@ -424,7 +389,7 @@ MscclProgram halving_reduce_scatter() {
 }
 
 MscclProgram small_alltoall(int p) {
-  Text text("alltoall", p, p);
+  MscclText text("alltoall", p, p);
   for (int r = 0; r < p; ++r) {
     text.gpu(r, p, p, 0);
     for (int q = 0; q < p; ++q)
@@ -436,7 +401,7 @@ MscclProgram small_alltoall(int p) {
 
 // Both ends send three messages of two chunks before they receive: hangs with small FIFOs.
 MscclProgram eager_exchange() {
-  Text text("allgather", 2, 12);
+  MscclText text("allgather", 2, 12);
   for (int r = 0; r < 2; ++r) {
     text.gpu(r, 6, 12, 0).tb(1 - r, 1 - r);
     for (int k = 0; k < 3; ++k) text.step("s", 'o', r * 6 + 2 * k, 'o', r * 6 + 2 * k, 2);

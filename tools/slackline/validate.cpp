@@ -155,11 +155,12 @@ int validate_msccl(const Options& options, std::string_view text, const std::opt
     report.findings.insert(report.findings.begin(), more.begin(), more.end());
   }
   Json executors = Json::object();
-  std::string refused;
+  std::string verdicts;
   for (size_t e = 0; e < msccl_executor_names().size(); ++e) {
     const std::string name(msccl_executor_names()[e]);
-    executors[name] = report.refused[e] ? "refuses" : "takes";
-    if (report.refused[e]) refused += (refused.empty() ? "" : ", ") + name;
+    executors[name] = report.verdict(e);
+    if (!options.executor.empty() && options.executor != name) continue;
+    verdicts += fmt::format("  {:<22}{}\n", "on " + name, report.verdict(e));
   }
   const bool map_known = check.ranks_per_node > 0;
   Json verdict = {{"collective", program.collective}, {"ranks", program.ranks}, {"steps", program.steps()}, {"structure_ok", report.structure_ok},
@@ -172,7 +173,6 @@ int validate_msccl(const Options& options, std::string_view text, const std::opt
   }
   std::string summary = fmt::format("{}: {} on {} ranks, {} steps\n", options.schedule, program.collective.empty() ? "no collective" : program.collective, program.ranks, program.steps());
   const auto line = [&](std::string_view name, const std::string& value) { summary += fmt::format("  {:<22}{}\n", name, value); };
-  line("executors", refused.empty() ? "all take it" : "refused by " + refused);
   if (map_known) {
     line(fmt::format("FIFOs, {} ranks a node", check.ranks_per_node), fifo_text(report.one_node));
   } else {
@@ -181,7 +181,7 @@ int validate_msccl(const Options& options, std::string_view text, const std::opt
   }
   line("in place", std::string(to_string(report.in_place)));
   line("out of place", std::string(to_string(report.out_of_place)));
-  line("verdict", has_errors(report.findings) ? "WRONG" : "no error found");
+  summary += verdicts;
   return tell(options, report.findings, verdict, summary);
 }
 
