@@ -84,36 +84,43 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file) {
   const std::optional<JsonCursor> flow_list = find_numbered(root, "Flows"), paths = find_numbered(root, "Chunk paths");
   if (!flow_list) root.fail("has no key \"7-Flows\"");
   if (!paths) root.fail("has no key \"8-Chunk paths\", which tells the demands");
-  std::vector<Flow> flows;
-  int64_t highest = 0, chunks = 0;
-  for (const JsonCursor& entry : flow_list->elements()) {
-    flows.push_back(read_flow(entry));
-    const Flow& flow = flows.back();
-    highest = std::max({highest, flow.from, flow.to, flow.source});
-    chunks = std::max(chunks, flow.chunk + 1);
-  }
-  std::stable_sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) { return a.epoch < b.epoch; });
 
   // "Demand at D for chunk C from S met by epoch E".
   std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> wanted;  // by source and chunk
+  std::map<int64_t, int64_t> rank_of;
+  int64_t chunks = 0;
   for (const auto& [key, value] : paths->members()) {
     Phrase phrase(key);
     int64_t at = 0, chunk = 0, source = 0;
     if (!(phrase.word("Demand at ") && phrase.number(at) && phrase.word(" for chunk ") && phrase.number(chunk) && phrase.word(" from ") && phrase.number(source)))
       value.fail("its key must be \"Demand at D for chunk C from S met by epoch E\"");
     wanted[{source, chunk}].insert(at);
-    highest = std::max({highest, at, source});
+    rank_of[at] = rank_of[source] = 0;
     chunks = std::max(chunks, chunk + 1);
   }
-  const int64_t p = highest + 1;
-  if (p > most_ranks || p < 2 || chunks < 1) root.fail("has " + std::to_string(p) + " GPUs; it must have 2 to " + std::to_string(most_ranks));
+  // Nodes that want and bring something are GPUs, the others switches.
+  int64_t p = 0;
+  for (auto& [node, rank] : rank_of) rank = p++;
+  if (p > most_ranks || p < 2 || chunks > most_ranks) root.fail("has " + std::to_string(p) + " GPUs and " + std::to_string(chunks) + " chunks; it must have 2 to " + std::to_string(most_ranks));
+  std::vector<Flow> flows;
+  for (const JsonCursor& entry : flow_list->elements()) {
+    Flow flow = read_flow(entry);
+    for (int64_t* node : {&flow.source, &flow.from, &flow.to}) {
+      const auto found = rank_of.find(*node);
+      if (found == rank_of.end()) entry.fail("names node " + std::to_string(*node) + ", which wants and brings nothing: a switch, and slackline's schedules are between GPUs");
+      *node = found->second;
+    }
+    if (flow.chunk >= chunks) entry.fail("moves chunk " + std::to_string(flow.chunk) + ", which nobody wants");
+    flows.push_back(flow);
+  }
+  std::stable_sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) { return a.epoch < b.epoch; });
   bool gathers = true, exchanges = chunks == p;
-  for (int64_t s = 0; s < p; ++s) {
+  for (const auto& [node, s] : rank_of) {
     for (int64_t c = 0; c < chunks; ++c) {
-      const auto demand = wanted.find({s, c});
+      const auto demand = wanted.find({node, c});
       const size_t ranks = demand == wanted.end() ? 0 : demand->second.size();
-      gathers &= ranks == static_cast<size_t>(p - 1) && !demand->second.contains(s);
-      exchanges &= c == s ? ranks == 0 : ranks == 1 && *demand->second.begin() == c;
+      gathers &= ranks == static_cast<size_t>(p - 1) && !demand->second.contains(node);
+      exchanges &= c == s ? ranks == 0 : ranks == 1 && rank_of.at(*demand->second.begin()) == c;
     }
   }
   if (!gathers && !exchanges) paths->fail("are the demands neither of an AllGather (everyone wants every chunk) nor of an AlltoAll (rank C wants chunk C of every rank)");
@@ -240,6 +247,21 @@ namespace {
 // Of the beginning, so that sniffing a large file is cheap.
 bool names(std::string_view text, std::string_view key) { return text.substr(0, 1 << 14).find(key) != std::string_view::npos; }
 }  // namespace
+
+// JSON of other tools that is no schedule at all.
+bool looks_like_other_json(std::string_view text) {
+  return text.starts_with("{") && !names(text, "slackline-schedule") &&
+         (names(text, "\"TopologyParams\"") || names(text, "\"scheduling-policy\"") || names(text, "\"optccl-workload-spec\"") || names(text, "dynamic"));
+}
+
+Schedule parse_other_json(std::string_view text, const std::string& file) {
+  const Json document = parse_json(text, file);
+  const JsonCursor root(document, file);
+  if (root.has("TopologyParams")) root.fail("is the input of TE-CCL, a question and not a schedule; its answers have the key \"7-Flows\"");
+  if (root.has("scheduling-policy")) root.fail("is a system configuration of astra-sim, which names collectives and holds no schedule");
+  if (root.has("format") && root.at("format").value() == "optccl-workload-spec") root.fail("is a workload for OptCCL, a question and not a schedule");
+  root.fail("is a template of MSCCL++ for sizes that are known at run time, and no plan");
+}
 
 bool looks_like_mscclpp_plan(std::string_view text) {
   return text.starts_with("{") && !names(text, "slackline-schedule") && (names(text, "\"threadblocks\"") || names(text, "\"iter_context\""));

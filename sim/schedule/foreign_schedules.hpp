@@ -26,6 +26,10 @@ Schedule parse_nccl_graph(std::string_view text, const std::string& file);
 bool looks_like_mscclpp_plan(std::string_view text);
 Schedule parse_mscclpp_plan(std::string_view text, const std::string& file);
 
+/// Other tools' JSON that is no schedule: throws Error{input} that says what it is.
+bool looks_like_other_json(std::string_view text);
+Schedule parse_other_json(std::string_view text, const std::string& file);
+
 /// Chakra traces and GOAL programs: throws Error{input}. They have sizes and an order, but say nothing about which data a
 /// message carries.
 bool looks_like_chakra(std::string_view text);

@@ -263,6 +263,7 @@ const std::vector<ScheduleReader>& schedule_readers() {
   static const std::vector<ScheduleReader> readers = {
       {"TE-CCL table", looks_like_te_ccl, parse_te_ccl},
       {"MSCCL++ plan", looks_like_mscclpp_plan, parse_mscclpp_plan},
+      {"other JSON", looks_like_other_json, parse_other_json},
       {"JSON", recognizes_json, parse_schedule_json},
       {"CBOR", recognizes_cbor, parse_schedule_cbor},
       {"MSCCL XML", looks_like_msccl_xml, parse_schedule_msccl},

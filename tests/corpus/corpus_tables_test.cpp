@@ -31,7 +31,7 @@ std::vector<fs::path> files_under(const fs::path& folder) {
   return files;
 }
 
-std::string quoted(const std::string& text) {
+std::string csv_text(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c == '\n' ? ' ' : c);
@@ -87,14 +87,14 @@ std::string verdict_table() {
       } else {
         const Schedule schedule = read_schedule(path);
         const std::vector<Finding> findings = validate(schedule);
-        row = {name, "other", std::string(to_string(schedule.collective().type)), std::to_string(schedule.collective().ranks), std::to_string(schedule.size()), "", "", "",
+        row = {name, schedule.algorithm(), std::string(to_string(schedule.collective().type)), std::to_string(schedule.collective().ranks), std::to_string(schedule.size()), "", "", "",
                schedule.collective().in_place ? (has_errors(findings) ? "wrong" : "right") : "", schedule.collective().in_place ? "" : has_errors(findings) ? "wrong" : "right",
                "", "", "", rules_of(findings, Severity::error), rules_of(findings, Severity::warning), ""};
       }
     } catch (const Error& error) {
       row = {name, "", "", "", "", "", "", "", "", "", "", "", "", "", "", relative(error.what())};
     }
-    for (size_t i = 0; i < row.size(); ++i) out << (i ? "," : "") << quoted(row[i]);
+    for (size_t i = 0; i < row.size(); ++i) out << (i ? "," : "") << csv_text(row[i]);
     out << '\n';
   }
   return out.str();
@@ -123,7 +123,7 @@ std::string topology_table() {
     } catch (const Error& error) {
       row = {name, "", "", "", "", "", "", relative(error.what())};
     }
-    for (size_t i = 0; i < row.size(); ++i) out << (i ? "," : "") << quoted(row[i]);
+    for (size_t i = 0; i < row.size(); ++i) out << (i ? "," : "") << csv_text(row[i]);
     out << '\n';
   }
   return out.str();
