@@ -12,6 +12,8 @@
 #include "base/utf8.hpp"
 #include "schedule/cbor_reader.hpp"
 #include "schedule/json_reader.hpp"
+#include "schedule/foreign_schedules.hpp"
+#include "schedule/msccl_check.hpp"
 #include "schedule/schedule_builder.hpp"
 
 namespace slackline {
@@ -259,8 +261,15 @@ void write_schedule_cbor(const Schedule& schedule, std::ostream& stream) {
 
 const std::vector<ScheduleReader>& schedule_readers() {
   static const std::vector<ScheduleReader> readers = {
+      {"TE-CCL table", looks_like_te_ccl, parse_te_ccl},
+      {"MSCCL++ plan", looks_like_mscclpp_plan, parse_mscclpp_plan},
+      {"other JSON", looks_like_other_json, parse_other_json},
       {"JSON", recognizes_json, parse_schedule_json},
       {"CBOR", recognizes_cbor, parse_schedule_cbor},
+      {"MSCCL XML", looks_like_msccl_xml, parse_schedule_msccl},
+      {"NCCL graph XML", looks_like_nccl_graph, parse_nccl_graph},
+      {"Chakra trace", looks_like_chakra, parse_chakra},
+      {"GOAL program", looks_like_goal, parse_goal},
   };
   return readers;
 }
@@ -269,6 +278,7 @@ const std::vector<ScheduleWriter>& schedule_writers() {
   static const std::vector<ScheduleWriter> writers = {
       {".json", write_schedule_json},
       {".cbor", write_schedule_cbor},
+      {".xml", write_schedule_msccl},
   };
   return writers;
 }

@@ -46,8 +46,9 @@ constexpr size_t ranks_per_transfer = 4, few_ranks = 1 << 16;
 
 class ListChecks {
 public:
-  ListChecks(const Schedule& schedule, size_t max_findings, std::vector<Finding>& findings)
-      : schedule_(schedule), max_findings_(max_findings), findings_(findings) {}
+  ListChecks(const Schedule& schedule, const ValidateOptions& options, size_t max_findings,
+             std::vector<Finding>& findings)
+      : schedule_(schedule), options_(options), max_findings_(max_findings), findings_(findings) {}
 
   void run() {
     check_collective();
@@ -55,7 +56,7 @@ public:
     check_chunks();
     for (size_t t = 0; t < schedule_.size() && findings_.size() < max_findings_; ++t)
       check_transfer(t);
-    if (findings_.empty()) check_participation();
+    if (findings_.empty() && options_.check_result) check_participation();
   }
 
 private:
@@ -85,6 +86,7 @@ private:
   void check_participation();
 
   const Schedule& schedule_;
+  const ValidateOptions& options_;
   size_t max_findings_;
   std::vector<Finding>& findings_;
   std::vector<char> bad_chunk_;
@@ -182,7 +184,7 @@ void ListChecks::check_transfer(size_t index) {
         fmt::format("transfer {} reads {} units and writes {}", index, source.length,
                     destination.length),
         i, dst, t.dst_chunk);
-  if (destination.buffer == Buffer::input)
+  if (destination.buffer == Buffer::input && options_.input_is_constant)
     add("buffer-misuse",
         fmt::format(
             "transfer {} writes to `input` of rank {}, which an out-of-place collective must leave "
@@ -241,8 +243,9 @@ struct Content {
 // end where parts end.
 class Table {
 public:
-  explicit Table(const Schedule& schedule)
+  Table(const Schedule& schedule, bool wants_results)
       : collective_(schedule.collective()),
+        wants_results_(wants_results),
         part_(schedule.units() / (has_parts(collective_.type) ? collective_.ranks : 1)) {}
 
   Content before(uint32_t rank, Buffer buffer, int64_t at) const {
@@ -262,7 +265,8 @@ public:
 
   // Ranks [first, second) want something in this place.
   std::pair<uint32_t, uint32_t> wanting_ranks(Buffer buffer, int64_t at) const {
-    if (buffer != (collective_.in_place ? Buffer::data : Buffer::output)) return {0, 0};
+    if (!wants_results_ || buffer != (collective_.in_place ? Buffer::data : Buffer::output))
+      return {0, 0};
     switch (collective_.type) {
       case CollectiveType::reduce:
       case CollectiveType::gather:
@@ -304,6 +308,7 @@ private:
   static Content all(int64_t unit) { return {Content::Kind::all, {0, unit}}; }
 
   const Collective& collective_;
+  bool wants_results_;
   int64_t part_;
 };
 
@@ -514,11 +519,11 @@ bool GroupOrder::proves(Conflict conflict, uint32_t earlier, uint32_t later) {
 // last.
 class GroupChecks {
 public:
-  GroupChecks(const Schedule& schedule, const Pieces& pieces, size_t max_findings,
-              std::vector<Finding>& findings)
+  GroupChecks(const Schedule& schedule, const Pieces& pieces, bool wants_results,
+              size_t max_findings, std::vector<Finding>& findings)
       : schedule_(schedule),
         pieces_(pieces),
-        table_(schedule),
+        table_(schedule, wants_results),
         weights_(static_cast<size_t>(schedule.collective().ranks)),
         ranks_(static_cast<uint32_t>(schedule.collective().ranks)),
         max_findings_(max_findings),
@@ -924,13 +929,13 @@ void GroupChecks::report_wrong(uint32_t rank, uint32_t piece, const Content& wan
 // Hands the moves to GroupChecks, group by group, sorting a limited number of them at a time.
 class Validation {
 public:
-  Validation(const Schedule& schedule, const Pieces& pieces, size_t max_findings,
-             std::vector<Finding>& findings)
+  Validation(const Schedule& schedule, const Pieces& pieces, bool wants_results,
+             size_t max_findings, std::vector<Finding>& findings)
       : schedule_(schedule),
         pieces_(pieces),
         max_findings_(max_findings),
         findings_(findings),
-        checks_(schedule, pieces, max_findings, findings) {}
+        checks_(schedule, pieces, wants_results, max_findings, findings) {}
 
   void run();
 
@@ -1044,7 +1049,7 @@ int order_of(const Finding& finding) {
 std::vector<Finding> validate(const Schedule& schedule, const ValidateOptions& options) {
   const size_t max_findings = std::max<size_t>(options.max_findings, 1);
   std::vector<Finding> findings;
-  ListChecks(schedule, max_findings, findings).run();
+  ListChecks(schedule, options, max_findings, findings).run();
   if (!findings.empty()) return findings;
 
   const Pieces pieces(schedule);
@@ -1058,7 +1063,7 @@ std::vector<Finding> validate(const Schedule& schedule, const ValidateOptions& o
     findings.push_back(std::move(finding));
     return findings;
   }
-  Validation(schedule, pieces, max_findings, findings).run();
+  Validation(schedule, pieces, options.check_result, max_findings, findings).run();
 
   // A chunk of several pieces has the same thing wrong with each.
   const auto key = [](const Finding& f) {

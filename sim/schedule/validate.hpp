@@ -18,8 +18,9 @@ struct Finding {
   std::string_view rule;  ///< stable id, a string literal; schedules/README.md documents each
   Severity severity = Severity::error;
   std::string message;               ///< one sentence: what goes wrong
-  std::string where;                 ///< "transfer 17", "file.xml:12 gpu 3 tb 1 step 4"; may be empty
-  std::vector<std::string> witness;  ///< the steps that lead there, in order; may be empty
+  std::string where = {};            ///< "transfer 17", "file.xml:12 gpu 3 tb 1 step 4"; may be empty
+  /// The steps that lead there, in order; may be empty. validate() starts each with "transfer N: ".
+  std::vector<std::string> witness = {};
   int64_t transfer = -1;             ///< index in the schedule, or -1
   int rank = -1;
   int64_t chunk = -1;  ///< index into Schedule::chunks(), or -1
@@ -27,6 +28,11 @@ struct Finding {
 
 struct ValidateOptions {
   size_t max_findings = 20;  ///< stop looking after so many
+  /// False: the schedule computes something that Collective has no word for. What it brings is as Collective says;
+  /// what it leaves is not looked at.
+  bool check_result = true;
+  /// False: transfers may write to `input`, which is the caller's.
+  bool input_is_constant = true;
 };
 
 /// The findings, the most fundamental first: what makes the lists themselves meaningless (ranks, chunks or

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "topology/readers.hpp"
 
 namespace slackline {
 
@@ -43,15 +43,28 @@ const std::vector<TopologyBuilder>& topology_builders() {
 
 Topology build_topology(const JsonCursor& object, const fs::path& directory) {
   if (object.has("file")) {
-    object.expect_object({"file", "servers", "bandwidths"});
     const JsonCursor file = object.at("file");
     fs::path path = directory / file.string();
     if (!fs::exists(path) && fs::exists(file.string())) path = file.string();
     if (!fs::exists(path)) file.fail("there is no file \"" + path.string() + "\"");
-    Json document = read_json_file(path);
-    if (document.contains("file")) JsonCursor(document, path.string()).at("file").fail("a topology file cannot point to another one");
-    apply_overrides(document, object);
-    return build_topology(JsonCursor(document, path.string()), path.parent_path());
+    if (is_json_file(path)) {
+      object.expect_object({"file", "servers", "bandwidths"});
+      Json document = read_json_file(path);
+      const JsonCursor root(document, path.string());
+      refuse_foreign_json(root);
+      if (root.has("file")) root.at("file").fail("a topology file cannot point to another one");
+      apply_overrides(document, object);
+      return build_topology(root, path.parent_path());
+    }
+    object.expect_object({"file", "nvlinks", "compute_capability", "nic_bandwidth", "pcie_bandwidth", "servers"});
+    TopologyReadOptions options;
+    static constexpr std::string_view ways[] = {"direct", "switch"};
+    if (const auto nvlinks = object.find("nvlinks")) options.nvswitch = nvlinks->one_of(ways, "way of NVLinks") == "switch";
+    if (const auto capability = object.find("compute_capability")) options.compute_capability = static_cast<int>(capability->integer(60, 130));
+    if (const auto bandwidth = object.find("nic_bandwidth")) options.nic_bandwidth = bandwidth->bandwidth();
+    if (const auto bandwidth = object.find("pcie_bandwidth")) options.pcie_bandwidth = bandwidth->bandwidth();
+    if (const auto servers = object.find("servers")) options.servers = static_cast<int>(servers->integer(1, 65536));
+    return read_topology_file(path, options).topology;
   }
   std::vector<std::string_view> names;
   for (const TopologyBuilder& builder : topology_builders()) names.push_back(builder.name);

@@ -22,8 +22,10 @@ struct TopologyBuilder {
 const std::vector<TopologyBuilder>& topology_builders();
 
 /// The topology that a scenario's `topology` object or a topology file describes: `{"builder": NAME, ...}` or
-/// `{"file": PATH}`, PATH taken relative to `directory`, then to the working directory. Beside `file`, `servers` and
-/// `bandwidths` replace the file's.
+/// `{"file": PATH, ...}`, PATH taken relative to `directory`, then to the working directory, in any format that
+/// read_topology_file() reads. Beside the `file` of a slackline topology, `servers` and `bandwidths` replace the file's;
+/// beside another tool's, what it lacks may be given: `nvlinks` ("direct", "switch"), `compute_capability`,
+/// `nic_bandwidth`, `pcie_bandwidth`, `servers`.
 Topology build_topology(const JsonCursor& object, const std::filesystem::path& directory);
 
 /// Servers with GPUs on an NVSwitch and one NIC on each rail switch (topologies/README.md).

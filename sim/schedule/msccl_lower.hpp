@@ -1,0 +1,49 @@
+// MSCCL programs as schedules: a connection's FIFO becomes scratch space at the receiver, a send a transfer into it,
+// a receive a local copy or reduction out of it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "schedule/msccl.hpp"
+#include "schedule/msccl_machine.hpp"
+#include "schedule/schedule.hpp"
+
+namespace slackline {
+
+/// The collective of a program's `coll`, or nothing for those without a rule (custom, send, recv, alltoallv).
+std::optional<CollectiveType> msccl_collective(std::string_view name);
+
+/// Chunks of the input and output buffers of a rank that exist; scratch is as long as it is declared.
+struct MscclExtent {
+  int64_t input = 0, output = 0;
+};
+/// For collectives without a rule, the declared lengths.
+MscclExtent msccl_extent(const MscclProgram& program, const MscclGpu& gpu);
+
+struct MscclLowerOptions {
+  bool in_place = true;
+  int root = -1;
+  /// Take dst instead of src as the local operand of rrc, rrs and rrcs: what msccl-tools means by files that
+  /// name the remote source there.
+  bool destination_is_operand = false;
+  /// Do the <copy> elements, which no executor does.
+  bool copies = false;
+};
+
+struct LoweredMscclProgram {
+  Schedule schedule;
+  /// For every transfer the block (index into MscclMachine::blocks()) and its step; MscclMachine::none for a <copy>.
+  std::vector<uint32_t> block, step;
+};
+
+/// The program must complete with unlimited FIFOs, matching sends and receives must have the same count, all
+/// chunks must be inside their buffers, and `chunks` must be a multiple of the ranks where the collective has
+/// parts. Every message has scratch space of its own, so races and contents hold for FIFOs of any size.
+///
+/// The order that it allows is that of the executors: a block's steps one after the other; a message is received
+/// after it has been sent; a step that waits begins after the posting step has ended (design/formats.md 1.9).
+LoweredMscclProgram lower_msccl(const MscclMachine& machine, const MscclLowerOptions& options);
+
+}  // namespace slackline

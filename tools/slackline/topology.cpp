@@ -1,0 +1,130 @@
+// slackline topology show: what was understood of a topology file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/json.hpp"
+#include "command.hpp"
+#include "topology/readers.hpp"
+
+namespace slackline {
+
+namespace {
+
+struct Options {
+  std::string file, format = "table", out, nvlinks, nic_bandwidth, pcie_bandwidth;
+  int capability = 0, servers = 1;
+};
+
+// The rate of the first network link of a NIC.
+const TopologyLink* network_link(const Topology& topology, TopologyVertexId nic) {
+  for (auto [edge, end] = boost::out_edges(nic, topology.graph); edge != end; ++edge)
+    if (topology.graph[*edge].kind == LinkKind::network) return &topology.graph[*edge];
+  return nullptr;
+}
+
+std::string table(const TopologyFile& file, const std::string& name) {
+  const Topology& topology = file.topology;
+  const TopologyGraph& graph = topology.graph;
+  size_t gpus = 0, nics = 0;
+  for (const TopologyServer& server : topology.servers) {
+    gpus += server.gpus.size();
+    nics += server.nics.size();
+  }
+  std::string text = fmt::format("{}: {}; {} server{}, {} GPUs, {} NICs\n", name, file.format, topology.servers.size(), topology.servers.size() == 1 ? "" : "s", gpus, nics);
+  for (size_t s = 0; s < topology.servers.size(); ++s) {
+    text += fmt::format("server {}\n", s);
+    for (const TopologyVertexId gpu : topology.servers[s].gpus) {
+      std::string links;
+      for (auto [edge, end] = boost::out_edges(gpu, graph); edge != end; ++edge) {
+        const TopologyLink& link = graph[*edge];
+        links += fmt::format("{}{} to {} {}", links.empty() ? "" : ", ", to_string(link.kind), graph[boost::target(*edge, graph)].name, to_string(link.bandwidth));
+        if (link.count > 1) links += fmt::format(" ({} links)", link.count);
+      }
+      text += fmt::format("  GPU {:<3} {:<24} {}\n", graph[gpu].index, graph[gpu].name, links);
+    }
+    for (const TopologyVertexId nic : topology.servers[s].nics) {
+      const TopologyLink* link = network_link(topology, nic);
+      text += fmt::format("  NIC {:<3} {:<24} {}\n", graph[nic].index, graph[nic].name, link ? to_string(link->bandwidth) : "no network");
+    }
+  }
+  size_t switches = 0;
+  for (auto [v, end] = boost::vertices(graph); v != end; ++v) switches += graph[*v].kind == VertexKind::net_switch;
+  if (switches > 0) text += fmt::format("{} switches between servers\n", switches);
+  for (const std::string& note : file.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+Json json(const TopologyFile& file, const std::string& name) {
+  const TopologyGraph& graph = file.topology.graph;
+  Json vertices = Json::array(), links = Json::array();
+  for (auto [v, end] = boost::vertices(graph); v != end; ++v) {
+    Json entry = {{"name", graph[*v].name}, {"kind", to_string(graph[*v].kind)}};
+    if (graph[*v].server >= 0) entry["server"] = graph[*v].server;
+    vertices.push_back(entry);
+  }
+  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+    const TopologyLink& link = graph[*edge];
+    links.push_back({{"from", graph[boost::source(*edge, graph)].name}, {"to", graph[boost::target(*edge, graph)].name}, {"kind", to_string(link.kind)},
+                     {"bandwidth_bps", link.bandwidth.count()}, {"latency_ps", link.latency.count()}, {"count", link.count}});
+  }
+  return {{"file", name}, {"format", file.format}, {"servers", file.topology.servers.size()}, {"notes", file.notes}, {"vertices", vertices}, {"links", links}};
+}
+
+std::string dot(const TopologyFile& file) {
+  const TopologyGraph& graph = file.topology.graph;
+  const auto quoted = [](const std::string& text) {
+    std::string result = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') result += '\\';
+      result += c;
+    }
+    return result + "\"";
+  };
+  std::string text = "digraph " + quoted(file.topology.name) + " {\n";
+  for (size_t s = 0; s < file.topology.servers.size(); ++s) {
+    text += fmt::format("  subgraph cluster_{} {{\n    label=\"server {}\";\n", s, s);
+    for (auto [v, end] = boost::vertices(graph); v != end; ++v)
+      if (graph[*v].server == static_cast<int>(s)) text += fmt::format("    v{} [label={}];\n", *v, quoted(graph[*v].name));
+    text += "  }\n";
+  }
+  for (auto [v, end] = boost::vertices(graph); v != end; ++v)
+    if (graph[*v].server < 0) text += fmt::format("  v{} [label={}];\n", *v, quoted(graph[*v].name));
+  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge)
+    text += fmt::format("  v{} -> v{} [label=\"{} {}\"];\n", boost::source(*edge, graph), boost::target(*edge, graph), to_string(graph[*edge].kind), to_string(graph[*edge].bandwidth));
+  return text + "}\n";
+}
+
+std::function<int()> add_topology(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* show = app.add_subcommand("show", "Show what was understood of a topology file");
+  app.require_subcommand(1);
+  show->add_option("file", options->file, "Topology in any format (topologies/README.md)")->required()->type_name("FILE");
+  show->add_option("--format", options->format, "table (default), json or dot")->check(CLI::IsMember({"table", "json", "dot"}));
+  show->add_option("--nvlinks", options->nvlinks, "nvidia-smi: NV# is of each pair (direct) or through NVSwitches (switch)")->check(CLI::IsMember({"direct", "switch"}));
+  show->add_option("--compute-capability", options->capability, "Of the GPUs, 80 for 8.0, where the file lacks it")->check(CLI::Range(60, 130));
+  show->add_option("--nic-bandwidth", options->nic_bandwidth, "Of a NIC, where the file lacks it")->type_name("RATE");
+  show->add_option("--pcie-bandwidth", options->pcie_bandwidth, "Of a PCIe link, where the file lacks it")->type_name("RATE");
+  show->add_option("--servers", options->servers, "So many copies of the one server that the file describes")->check(CLI::Range(1, 65536));
+  show->add_option("--out", options->out, "Write to this file instead of standard output")->type_name("FILE");
+  return [options] {
+    TopologyReadOptions reading;
+    if (!options->nvlinks.empty()) reading.nvswitch = options->nvlinks == "switch";
+    reading.compute_capability = options->capability;
+    if (!options->nic_bandwidth.empty()) reading.nic_bandwidth = parse_bandwidth(options->nic_bandwidth, "--nic-bandwidth");
+    if (!options->pcie_bandwidth.empty()) reading.pcie_bandwidth = parse_bandwidth(options->pcie_bandwidth, "--pcie-bandwidth");
+    reading.servers = options->servers;
+    const TopologyFile file = read_topology_file(options->file, reading);
+    if (options->format == "table") put(options->out, table(file, options->file));
+    if (options->format == "json") put(options->out, json(file, options->file).dump(2) + "\n");
+    if (options->format == "dot") put(options->out, dot(file));
+    return 0;
+  };
+}
+
+}  // namespace
+
+const Command topology_command = {"topology", "Show what was understood of a topology file", add_topology};
+
+}  // namespace slackline
