@@ -223,7 +223,7 @@ TEST(ReplayPlan, KeepsTheGuaranteedOrdersAndNoOthers) {
   size_t reversed = 0;
   for (int round = 0; round < 200; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 4);
-    testing::ScheduleWriter writer(testing::collective(CollectiveType::allreduce, ranks), 4);
+    testing::HandMade writer(testing::collective(CollectiveType::allreduce, ranks), 4);
     const uint32_t transfers = 2 + random() % 25;
     for (uint32_t t = 0; t < transfers; ++t) {
       std::vector<uint32_t> after;
@@ -294,12 +294,12 @@ TEST(ReplayPlan, RoundsTheSizeUpOnlyAsFarAsItMust) {
   // Part 0 of rank 1 becomes part 1 of rank 0: units must be alike.
   EXPECT_EQ(size(testing::direct(CollectiveType::alltoall, 3), 100, 4), 120);
   // A unit that is parked in the place of another.
-  testing::ScheduleWriter parked(testing::collective(CollectiveType::allreduce, 2), 3);
+  testing::HandMade parked(testing::collective(CollectiveType::allreduce, 2), 3);
   parked.add(0, {Buffer::data, 0, 1}, 1, {Buffer::data, 2, 1}, TransferOp::copy);
   EXPECT_EQ(size(parked.schedule(), 16, 4), 24);
   EXPECT_EQ(size(parked.schedule(), 12, 4), 12);
   // The same by way of scratch.
-  testing::ScheduleWriter detour(testing::collective(CollectiveType::allreduce, 2), 3);
+  testing::HandMade detour(testing::collective(CollectiveType::allreduce, 2), 3);
   const uint32_t there = detour.add(0, {Buffer::data, 0, 1}, 1, {Buffer::scratch, 0, 1}, TransferOp::copy);
   detour.add(1, {Buffer::scratch, 0, 1}, 1, {Buffer::data, 2, 1}, TransferOp::copy, 0, {there});
   EXPECT_EQ(size(detour.schedule(), 16, 4), 24);
@@ -307,7 +307,7 @@ TEST(ReplayPlan, RoundsTheSizeUpOnlyAsFarAsItMust) {
 
 // Units of 1 or 2 elements; scratch units are 2 elements long.
 TEST(ReplayPlan, CutsTransfersThroughScratchAtUnitsOfUnequalLength) {
-  testing::ScheduleWriter writer(testing::collective(CollectiveType::allreduce, 2), 4);
+  testing::HandMade writer(testing::collective(CollectiveType::allreduce, 2), 4);
   writer.add(1, {Buffer::data, 0, 4}, 0, {Buffer::scratch, 1, 4}, TransferOp::copy);
   const Plan plan = build_plan(writer.schedule(), Bytes(6 * 4), Bytes(4));  // units of 1, 2, 1, 2 elements
   const auto pieces = plan.pieces(1);
@@ -327,7 +327,7 @@ TEST(ReplayPlan, RefusesWhatCannotBeExecuted) {
   const Collective what = testing::collective(CollectiveType::allreduce, 2);
   const auto message = [&](const Chunk& from, const Chunk& to, int src = 0, int dst = 1,
                            std::vector<uint32_t> after = {}) -> std::string {
-    testing::ScheduleWriter writer(what, 4);
+    testing::HandMade writer(what, 4);
     writer.add(src, from, dst, to, TransferOp::copy, 0, after);
     try {
       build_plan(writer.schedule(), Bytes(64), Bytes(4));

@@ -54,9 +54,9 @@ inline Schedule optcc(int ranks, int segments, const Fraction& slowdown) {
 }
 
 /// Adds transfers with their chunks.
-class ScheduleWriter {
+class HandMade {
  public:
-  ScheduleWriter(const Collective& what, int64_t units) : schedule_(what, units) {}
+  HandMade(const Collective& what, int64_t units) : schedule_(what, units) {}
 
   uint32_t add(int src, const Chunk& from, int dst, const Chunk& to, TransferOp op, int channel = 0,
                std::vector<uint32_t> after = {}) {
@@ -72,7 +72,7 @@ class ScheduleWriter {
 
 /// Several rings at once, each on a channel and on units of its own.
 inline Schedule channel_rings(int ranks, int channels) {
-  ScheduleWriter writer(collective(CollectiveType::allreduce, ranks), ranks * channels);
+  HandMade writer(collective(CollectiveType::allreduce, ranks), ranks * channels);
   std::vector<std::vector<uint32_t>> last(static_cast<size_t>(ranks * channels));
   for (const TransferOp op : {TransferOp::reduce, TransferOp::copy})
     for (int step = 0; step + 1 < ranks; ++step)
@@ -90,7 +90,7 @@ inline Schedule channel_rings(int ranks, int channels) {
 /// All to one and back through a scratch slot a rank at the root: `after` says when a slot is full and, for
 /// the second half of the message, when it is empty again.
 inline Schedule scratch_allreduce(int ranks) {
-  ScheduleWriter writer(collective(CollectiveType::allreduce, ranks), 4);
+  HandMade writer(collective(CollectiveType::allreduce, ranks), 4);
   std::vector<uint32_t> emptied(static_cast<size_t>(ranks)), last_reduce;
   for (int half = 0; half < 2; ++half) {
     const Chunk data{Buffer::data, half * 2, 2};
@@ -111,7 +111,7 @@ inline Schedule scratch_allreduce(int ranks) {
 /// Straight from who has it to who wants it, by way of the transfers' definition; out of place.
 inline Schedule direct(CollectiveType type, int ranks) {
   const Collective what = collective(type, ranks, false);
-  ScheduleWriter writer(what, 2 * ranks);
+  HandMade writer(what, 2 * ranks);
   const Chunk all{Buffer::input, 0, 2 * ranks}, all_out{Buffer::output, 0, 2 * ranks};
   const auto part = [&](Buffer buffer, int q) { return Chunk{buffer, 2 * q, 2}; };
   const int root = what.root;
