@@ -7,7 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
 #include "plan.hpp"
 #include "topology/network.hpp"
 
