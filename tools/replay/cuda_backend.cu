@@ -147,7 +147,6 @@ void launch_reduction(void* to, const void* from, int64_t bytes, ElementType typ
 // Owners. Each belongs to the device that was current when it was made.
 class DeviceMemory {
  public:
-  DeviceMemory() = default;
   explicit DeviceMemory(int64_t bytes) {
     if (bytes == 0) return;
     if (cudaMalloc(&memory_, static_cast<size_t>(bytes)) != cudaSuccess) {
@@ -157,10 +156,7 @@ class DeviceMemory {
     }
   }
   DeviceMemory(DeviceMemory&& other) noexcept : memory_(other.memory_) { other.memory_ = nullptr; }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    return *this;
-  }
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
   ~DeviceMemory() { cudaFree(memory_); }
   std::byte* get() const { return static_cast<std::byte*>(memory_); }
 
