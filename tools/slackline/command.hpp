@@ -15,7 +15,8 @@ struct Command {
   std::function<int()> (*add)(CLI::App& app);
 };
 
-extern const Command run_command, sweep_command, generate_command, validate_command, bound_command, convert_command, topology_command;
+extern const Command run_command, sweep_command, generate_command, validate_command, convert_command, bound_command,
+    topology_command, compare_command;
 
 /// Options of every command that takes a scenario.
 struct ScenarioOptions {
