@@ -12,12 +12,14 @@ set grid ytics
 set ylabel 'speed-up over NCCL''s rings'
 set xtics rotate by 90 right font ',9'
 set key top right
-set logscale y 2
-set yrange [0.5:16]
 set multiplot layout 2,1 title (machine eq 'dgx1v' ? 'DGX-1V' : 'DGX-1P').': Blink over NCCL''s rings, 1 GiB, all allocations of GPUs (simulated)'
 do for [c=0:1] {
+  unset logscale y
+  set yrange [*:*]
   stats gains(c, 0) using (log($2)) nooutput name 'A'
   stats gains(c, 1) using (log($2)) nooutput name 'B'
+  set logscale y 2
+  set yrange [0.5:16]
   set title (c == 0 ? 'broadcast' : 'AllReduce')
   plot gains(c, 0) using 2:xtic(1) lc rgb '#4c72b0' title sprintf('PCIe ring at 8 GB/s: up to %.2f, geometric mean %.2f', exp(A_max), exp(A_mean)), \
        gains(c, 1) using 2 lc rgb '#c9b458' title sprintf('PCIe ring at 15.75 GB/s: up to %.2f, geometric mean %.2f', exp(B_max), exp(B_mean)), \
