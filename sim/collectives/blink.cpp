@@ -130,7 +130,8 @@ void describe_packing(const TreePacking& packing, const Island& island, bool tim
   for (const PackingStage& stage : packing.stages) {
     std::string line = fmt::format("{}: {} ({:.6g} GB/s)", stage.name, links_text(stage.rate),
                                    stage.rate.to_double() * island.link_bytes_per_second / 1e9);
-    if (stage.trees > 0) line += fmt::format(", {} trees up to {} hops deep", stage.trees, stage.depth);
+    if (stage.trees > 0)
+      line += fmt::format(", {} tree{}, {} hop{} deep at most", stage.trees, stage.trees == 1 ? "" : "s", stage.depth, stage.depth == 1 ? "" : "s");
     if (timings) line += fmt::format(", {:.1f} ms", stage.seconds * 1e3);
     notes.push_back(line);
   }
@@ -282,12 +283,17 @@ std::vector<Stream> BlinkGenerator::one_switch() {
   for (const int rank : ranks) source.in_and_out.emplace_back(star(rank, ranks, ranks_), star(rank, ranks, ranks_));
   std::vector<Stream> streams = make_streams(request_.collective, source);
   if (!island.equal_ports && type() == CollectiveType::allreduce && ranks_ > 2) {
+    // Equal streams, several for a rank, so that fair sharing gives each rank its due; unless that makes a multitude.
     const std::vector<Fraction> shares = shares_by_port();
+    int64_t whole = 1;
+    for (const Fraction& share : shares) whole = std::lcm(whole, share.denominator());
+    const bool split = whole <= 128;
     std::vector<Stream> kept;
     for (size_t rank = 0; rank < streams.size(); ++rank) {
       if (shares[rank] == Fraction(0)) continue;
-      streams[rank].share = shares[rank];
-      kept.push_back(std::move(streams[rank]));
+      streams[rank].share = split ? Fraction(1, whole) : shares[rank];
+      const int64_t copies = split ? (shares[rank] * Fraction(whole)).numerator() : 1;
+      kept.insert(kept.end(), static_cast<size_t>(copies), streams[rank]);
     }
     assign_own_channels(kept);
     return kept;
