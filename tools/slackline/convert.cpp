@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/files.hpp"
+#include "base/error.hpp"
 #include "command.hpp"
 #include "schedule/msccl_export.hpp"
 #include "schedule/schedule_io.hpp"
