@@ -631,6 +631,7 @@ Finding Checker::translate(const MscclMachine& machine, const LoweredMscclProgra
     const auto t = static_cast<size_t>(finding.transfer);
     finding.where = lowered.block[t] == none ? name(t) : msccl_step_name(program_, machine.blocks()[lowered.block[t]].gpu, machine.blocks()[lowered.block[t]].index, lowered.step[t]);
   }
+  if (finding.where.empty() && finding.rank >= 0) finding.where = place(program_.gpus[static_cast<size_t>(finding.rank)]);
   const bool in_place = lowered.schedule.collective().in_place;
   const std::string mode = in_place ? "in place, " : "out of place, ";
   const auto place = [&] {

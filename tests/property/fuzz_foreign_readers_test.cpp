@@ -55,7 +55,7 @@ std::vector<Seed> seeds() {
 <pci busid="0:4" class="0x020000"><nic><net name="mlx5_0" dev="0" speed="100000"/></nic></pci></pci></cpu></system>)",
        read_nccl},
       {"\tGPU0\tGPU1\tGPU2\tmlx5_0\tCPU Affinity\nGPU0\t X \tNV2\tSYS\tPIX\t0-3\nGPU1\tNV2\t X \tNV1\tSYS\t0-3\nGPU2\tSYS\tNV1\t X \tPHB\t4-7\nmlx5_0\tPIX\tSYS\tPHB\t X \n\nLegend:\n", read_smi},
-      {"5 2 1 1 6 H100\n2 3\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n0 3 400Gbps 0.0005ms 0\n1 3 400Gbps 0.0005ms 0\n4 3 1Gbps 1us 0\n", read_ns3},
+      {"4 2 1 1 4 H100\n2 3\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n0 3 400Gbps 0.0005ms 0\n1 3 400Gbps 1us 0\n", read_ns3},
       {"topology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 2, 3, 4 ]  # c\nbandwidth: [ 200.0, 100.0, 50.0 ]\nlatency: [ 50.0, 500.0, 2000.0 ]\n", read_astra},
       {R"(<graphs version="1"><graph id="0" pattern="4" nchannels="2"><channel><gpu dev="0"/><gpu dev="1"/><gpu dev="a"/></channel><channel><gpu dev="a"/><gpu dev="1"/><gpu dev="0"/></channel></graph></graphs>)", read_graph},
       {R"({"1-Epoch_Duration": 1.0, "7-Flows": ["Chunk 0 from 0 traveled over 0->1 in epoch 0", "Chunk 0 from 1 traveled over 1->0 with volume 1.0 in epoch 1"], "8-Chunk paths": {"Demand at 1 for chunk 0 from 0 met by epoch 0": [], "Demand at 0 for chunk 0 from 1 met by epoch 1": []}})", read_flows},
