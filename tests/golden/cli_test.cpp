@@ -92,7 +92,7 @@ TEST_F(Cli, SweepResumesFromItsFinishedRows) {
   // Thirty points that take some time each, interrupted while some but not all are done.
   std::string axis;
   for (int servers = 20; servers < 50; ++servers) axis += (axis.empty() ? "" : ",") + std::to_string(servers);
-  const std::string arguments = "sweep " + one_nic_down + " --set 'sweep={\"topology.servers\":[" + axis + "]}' ";
+  const std::string arguments = "sweep " + one_nic_down + " --set schedule.segments=48 --set 'sweep={\"topology.servers\":[" + axis + "]}' ";
   size_t finished = 0;
   for (double seconds = 0.2; finished == 0 && seconds < 30; seconds *= 2) {
     const std::string command = "cd '" + directory_.string() + "' && timeout -s INT " + std::to_string(seconds) + " '" + program + "' " +
