@@ -50,4 +50,30 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
   return winner;
 }
 
+std::function<Duration(int64_t)> extrapolated(int64_t granule, Bytes size,
+                                              const std::function<Duration(int64_t segments, Bytes size)>& time) {
+  return [=](int64_t k) {
+    const int64_t base = std::max<int64_t>(8, 2 * granule);
+    if (k <= base + granule) return time(k, size);
+    const auto part = [&](int64_t segments) {
+      return time(segments, Bytes(static_cast<int64_t>(static_cast<__int128>(size.count()) * segments / k))).count();
+    };
+    const int64_t start = part(base);
+    return Duration(start + static_cast<int64_t>(static_cast<__int128>(part(base + granule) - start) * (k - base) / granule));
+  };
+}
+
+std::optional<int64_t> segments_option(const JsonCursor& options) {
+  const auto wanted = options.find("segments");
+  if (!wanted) return std::nullopt;
+  if (!wanted->value().is_string()) return wanted->integer(1, 1'000'000);
+  if (wanted->string() != "auto") wanted->fail("must be a number of segments or \"auto\"");
+  return std::nullopt;
+}
+
+int64_t max_transfers_option(const JsonCursor& options) {
+  const auto limit = options.find("max_transfers");
+  return limit ? limit->integer(1, int64_t{4} << 30) : int64_t{1} << 26;
+}
+
 }  // namespace slackline
