@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "../support/cluster.hpp"
-#include "../support/list_order.hpp"
+#include "../support/playing.hpp"
 
 namespace slackline::test {
 namespace {
@@ -34,7 +34,8 @@ TEST(Optcc, MeetsTheClosedFormsOfTheOracle) {
     EXPECT_EQ(result.schedule.size(), entry["transfers"].get<size_t>());
     const double expected = Fraction::parse(entry["time_over_n"].get<std::string>()).to_double() * n;
     EXPECT_NEAR(list_seconds(network, result.schedule) / expected, 1, 1e-6);
-    EXPECT_EQ(wrong_in_list_order(result.schedule), "");
+    EXPECT_NEAR(seconds(network, result.schedule, Sharing::exclusive) / expected, 1, 1e-6);
+    EXPECT_EQ(findings(result.schedule), "");
     ++cases;
   }
   EXPECT_GT(cases, 10u);
@@ -60,7 +61,7 @@ TEST(Optcc, StaysWithinTheClosedForm) {
         const auto run = [&](const char* pace) {
           const Generated result =
               generated(network, fmt::format(R"({{"algorithm": "optcc", "segments": {}, "pace": "{}"}})", k, pace));
-          EXPECT_EQ(wrong_in_list_order(result.schedule), "");
+          EXPECT_EQ(findings(result.schedule), "");
           return list_seconds(network, result.schedule);
         };
         const double h = p - m;
@@ -93,8 +94,10 @@ TEST(Optcc, SlicesOverTheRanksOfAServer) {
       const auto run = [&](const char* order) {
         const Generated result = generated(
             network, fmt::format(R"({{"algorithm": "optcc", "segments": 8, "nvlink": "{}"}})", order));
-        EXPECT_EQ(wrong_in_list_order(result.schedule), "");
-        return list_seconds(network, result.schedule);
+        EXPECT_EQ(findings(result.schedule), "");
+        const double time = list_seconds(network, result.schedule);
+        EXPECT_NEAR(seconds(network, result.schedule, Sharing::exclusive) / time, 1, 1e-6);
+        return time;
       };
       const double overlapped = run("overlapped"), alternating = run("alternating");
       SCOPED_TRACE(fmt::format("g = {}, m = {}: NICs {}, NVLink {}, overlapped {}, alternating {}", g, m, nics, nvlink,
@@ -115,7 +118,7 @@ TEST(Optcc, ChoosesSegmentsAndStragglers) {
   const Network network = cluster(16, fractions({"2", "8/7", "8/7", "8/7"}), options);
   const auto time = [&](const std::string& more, std::string* notes = nullptr) {
     const Generated result = generated(network, R"({"algorithm": "optcc")" + more + "}");
-    EXPECT_EQ(wrong_in_list_order(result.schedule), "");
+    EXPECT_EQ(findings(result.schedule), "");
     for (size_t i = 0; notes && i < result.notes.size(); ++i) *notes += result.notes[i] + "\n";
     return list_seconds(network, result.schedule);
   };
