@@ -69,12 +69,15 @@ std::unique_ptr<OptccComposition> compose(const OptccParameters& parameters) {
   return parameters.stragglers.size() == 1 ? compose_one_straggler(parameters) : compose_many_stragglers(parameters);
 }
 
-Duration time_of(const GenerateRequest& request, const OptccParameters& parameters, Bytes size) {
+// The first `shown` segments of a message that is cut into parameters.segments.
+Duration time_of(const GenerateRequest& request, OptccParameters parameters, int64_t shown) {
+  const int64_t segments = parameters.segments;
+  parameters.segments = shown;
   const auto candidate = compose(parameters);
-  const MessageLayout layout(size, request.element, candidate->slices().units());
+  const MessageLayout layout(request.size, request.element, candidate->slices().units() / shown * segments);
   ListTiming timing(request.network, layout, candidate->slices().chunks());
   candidate->emit(timing, true);
-  return timing.completion() - TimePoint(0);
+  return timing.completion() - TimePoint();
 }
 
 Generated generate_optcc(const GenerateRequest& request) {
@@ -125,12 +128,12 @@ Generated generate_optcc(const GenerateRequest& request) {
     const int64_t sections = int64_t{network.servers() - count} * network.ranks_per_server();
     const int64_t elements = (request.size.count() + request.element.count() - 1) / request.element.count();
     const int64_t highest = std::min(limit / per_segment, elements / sections + 1);
-    parameters.segments = best_segments(granule, highest, extrapolated(granule, request.size, [&](int64_t k, Bytes size) {
+    parameters.segments = best_segments(granule, highest, extrapolated(8, 4, [&](int64_t k, int64_t shown) {
       OptccParameters candidate = parameters;
       candidate.segments = k;
-      return time_of(request, candidate, size);
+      return time_of(request, candidate, shown);
     }));
-    result.notes.push_back("segments: " + std::to_string(parameters.segments) + ", the fastest of those tried" +
+    result.notes.push_back(chosen_segments_note(parameters.segments) +
                            (parameters.segments + granule > limit / per_segment ? " (max_transfers allows no more)" : ""));
   }
 

@@ -1,15 +1,25 @@
 #include <algorithm>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/iccl.hpp"
+#include "collectives/nested_rings.hpp"
 #include "collectives/optcc.hpp"
+#include "collectives/r2ccl.hpp"
+#include "collectives/recursive_halving_doubling.hpp"
 #include "collectives/ring.hpp"
+#include "collectives/tree.hpp"
 
 namespace slackline {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> list = {
+      iccl_algorithm,
+      nested_rings_algorithm,
       optcc_algorithm,
+      r2ccl_algorithm,
+      recursive_halving_doubling_algorithm,
       ring_algorithm,
+      tree_algorithm,
   };
   return list;
 }

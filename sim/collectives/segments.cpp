@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "schedule/list_timing.hpp"
+
 namespace slackline {
 
 int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time) {
@@ -50,17 +52,26 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
   return winner;
 }
 
-std::function<Duration(int64_t)> extrapolated(int64_t granule, Bytes size,
-                                              const std::function<Duration(int64_t segments, Bytes size)>& time) {
+std::function<Duration(int64_t)> extrapolated(int64_t base, int64_t period,
+                                              const std::function<Duration(int64_t, int64_t)>& time) {
   return [=](int64_t k) {
-    const int64_t base = std::max<int64_t>(8, 2 * granule);
-    if (k <= base + granule) return time(k, size);
-    const auto part = [&](int64_t segments) {
-      return time(segments, Bytes(static_cast<int64_t>(static_cast<__int128>(size.count()) * segments / k))).count();
-    };
-    const int64_t start = part(base);
-    return Duration(start + static_cast<int64_t>(static_cast<__int128>(part(base + granule) - start) * (k - base) / granule));
+    if (k <= base + period) return time(k, k);
+    const int64_t start = time(k, base).count();
+    const auto more = static_cast<__int128>(time(k, base + period).count() - start);
+    return Duration(start + static_cast<int64_t>(more * (k - base) / period));
   };
+}
+
+Duration time_of(const GenerateRequest& request, const Schedule& schedule) {
+  if (request.simulate) return request.simulate(schedule);
+  const MessageLayout layout(request.size, request.element, schedule.units());
+  ListTiming timing(request.network, layout, schedule.chunks());
+  for (size_t i = 0; i < schedule.size(); ++i) timing.add(schedule.transfer(i));
+  return timing.completion() - TimePoint();
+}
+
+std::string chosen_segments_note(int64_t segments) {
+  return "segments: " + std::to_string(segments) + ", the fastest of those tried";
 }
 
 std::optional<int64_t> segments_option(const JsonCursor& options) {

@@ -38,12 +38,6 @@ uint32_t Slices::add_chunk(int64_t offset, int64_t length) {
   return static_cast<uint32_t>(segment_of_.size()) - 1;
 }
 
-uint32_t Slices::add_scratch(int64_t offset, int64_t length) {
-  for (int r = 0; r < g_; ++r) rank_chunks_.push_back({Buffer::scratch, offset, length});
-  segment_of_.push_back(none);
-  return static_cast<uint32_t>(segment_of_.size()) - 1;
-}
-
 void Slices::finish_layout() {
   if (g_ == 1) return;
   for (Segment& segment : segments_) {
@@ -64,37 +58,34 @@ void Slices::start(TransferSink& sink, bool probe) {
   for (Segment& segment : segments_) segment.reduced = none;
 }
 
-uint32_t Slices::add(uint32_t src, uint32_t dst, uint32_t src_chunk, uint32_t dst_chunk, TransferOp op,
-                     uint16_t channel, std::initializer_list<uint32_t> after) {
-  uint32_t known[10];
-  size_t count = 0;
+uint32_t Slices::add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, uint16_t channel,
+                     std::span<const uint32_t> after) {
+  known_.clear();
   for (const uint32_t earlier : after)
-    if (earlier != none) known[count++] = earlier;
+    if (earlier != none) known_.push_back(earlier);
   const uint32_t index = next_;
   if (g_ == 1) {
-    sink_->add({src, dst, src_chunk, dst_chunk, op, channel, {known, count}});
+    sink_->add({src, dst, chunk, chunk, op, channel, known_});
     ++next_;
     return index;
   }
   // Later transfers of this rank on this channel come after this one, so only the first need wait for NVLink.
-  const size_t given = count;
   const uint32_t g = static_cast<uint32_t>(g_);
-  const uint32_t owner = segment_of_[src_chunk] != none ? segment_of_[src_chunk] : segment_of_[dst_chunk];
-  const Segment& segment = segments_[owner];
-  uint8_t& sent = touched_[place(owner, src, channel)];
-  uint8_t& received = touched_[place(owner, dst, channel)];
+  const uint32_t number = segment_of_[chunk];
+  const Segment& segment = segments_[number];
+  uint8_t& sent = touched_[place(number, src, channel)];
+  uint8_t& received = touched_[place(number, dst, channel)];
   const bool source_waits = !(sent & 1) && segment.reduced != none;
   const bool destination_waits = !(received & 2) && segment.reduced != none;
   sent |= 1;
   received |= 2;
-  last_received_[place(owner, dst, channel)] = index;
+  last_received_[place(number, dst, channel)] = index;
   for (uint32_t r = 0; r < copies_; ++r) {
-    count = given;
-    uint32_t waits[10];
-    for (size_t i = 0; i < given; ++i) waits[i] = known[i] + r;
-    if (source_waits) waits[count++] = reduced_at(segment, src, r);
-    if (destination_waits) waits[count++] = reduced_at(segment, dst, r);
-    sink_->add({src * g + r, dst * g + r, src_chunk * g + r, dst_chunk * g + r, op, channel, {waits, count}});
+    waits_.clear();
+    for (const uint32_t earlier : known_) waits_.push_back(earlier + r);
+    if (source_waits) waits_.push_back(reduced_at(segment, src, r));
+    if (destination_waits) waits_.push_back(reduced_at(segment, dst, r));
+    sink_->add({src * g + r, dst * g + r, chunk * g + r, chunk * g + r, op, channel, waits_});
   }
   next_ += copies_;
   return index;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,6 @@ class Slices {
   int64_t add_segment(int64_t units);
   /// A chunk of every slice of the last segment. Returns its number, counted from 0.
   uint32_t add_chunk(int64_t offset, int64_t length);
-  /// A chunk of scratch space, beside all slices.
-  uint32_t add_scratch(int64_t offset, int64_t length);
   /// To be called once after the last chunk.
   void finish_layout();
   int64_t units() const { return units_; }
@@ -56,10 +55,10 @@ class Slices {
   /// Waits by itself until NVLink has reduced the chunk's segment at both ends.
   uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, uint16_t channel,
                std::initializer_list<uint32_t> after) {
-    return add(src, dst, chunk, chunk, op, channel, after);
+    return add(src, dst, chunk, op, channel, std::span<const uint32_t>(after.begin(), after.size()));
   }
-  uint32_t add(uint32_t src, uint32_t dst, uint32_t src_chunk, uint32_t dst_chunk, TransferOp op, uint16_t channel,
-               std::initializer_list<uint32_t> after);
+  uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, uint16_t channel,
+               std::span<const uint32_t> after);
   /// NVLink phases of a segment; nothing with one rank a server. The second waits for everything that the
   /// servers have received of the segment by then.
   void reduce_scatter(int64_t segment);
@@ -94,7 +93,7 @@ class Slices {
   uint32_t next_ = 0;
   std::vector<uint8_t> touched_;         // by place: 1 sent, 2 received
   std::vector<uint32_t> last_received_;  // by place
-  std::vector<uint32_t> waits_;
+  std::vector<uint32_t> known_, waits_;  // scratch of add() and exchange()
 };
 
 }  // namespace slackline
