@@ -2,20 +2,30 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/blink.hpp"
+#include "collectives/iccl.hpp"
 #include "collectives/nccl_ring.hpp"
 #include "collectives/nccl_tree.hpp"
+#include "collectives/nested_rings.hpp"
 #include "collectives/optcc.hpp"
+#include "collectives/r2ccl.hpp"
+#include "collectives/recursive_halving_doubling.hpp"
 #include "collectives/ring.hpp"
+#include "collectives/tree.hpp"
 
 namespace slackline {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> list = {
       blink_algorithm,
+      iccl_algorithm,
       nccl_ring_algorithm,
       nccl_tree_algorithm,
+      nested_rings_algorithm,
       optcc_algorithm,
+      r2ccl_algorithm,
+      recursive_halving_doubling_algorithm,
       ring_algorithm,
+      tree_algorithm,
   };
   return list;
 }

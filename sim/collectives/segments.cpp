@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "schedule/list_timing.hpp"
+
 namespace slackline {
 
 int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time) {
@@ -48,6 +50,41 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
   for (const auto& [segments, duration] : known)
     if (duration == known.at(winner)) return segments;
   return winner;
+}
+
+std::function<Duration(int64_t)> extrapolated(int64_t base, int64_t period,
+                                              const std::function<Duration(int64_t, int64_t)>& time) {
+  return [=](int64_t k) {
+    if (k <= base + period) return time(k, k);
+    const int64_t start = time(k, base).count();
+    const auto more = static_cast<__int128>(time(k, base + period).count() - start);
+    return Duration(start + static_cast<int64_t>(more * (k - base) / period));
+  };
+}
+
+Duration time_of(const GenerateRequest& request, const Schedule& schedule) {
+  if (request.simulate) return request.simulate(schedule);
+  const MessageLayout layout(request.size, request.element, schedule.units());
+  ListTiming timing(request.network, layout, schedule.chunks());
+  for (size_t i = 0; i < schedule.size(); ++i) timing.add(schedule.transfer(i));
+  return timing.completion() - TimePoint();
+}
+
+std::string chosen_segments_note(int64_t segments) {
+  return "segments: " + std::to_string(segments) + ", the fastest of those tried";
+}
+
+std::optional<int64_t> segments_option(const JsonCursor& options) {
+  const auto wanted = options.find("segments");
+  if (!wanted) return std::nullopt;
+  if (!wanted->value().is_string()) return wanted->integer(1, 1'000'000);
+  if (wanted->string() != "auto") wanted->fail("must be a number of segments or \"auto\"");
+  return std::nullopt;
+}
+
+int64_t max_transfers_option(const JsonCursor& options) {
+  const auto limit = options.find("max_transfers");
+  return limit ? limit->integer(1, int64_t{4} << 30) : int64_t{1} << 26;
 }
 
 }  // namespace slackline

@@ -43,7 +43,7 @@ std::optional<Duration> ring_time(const Scenario& scenario, const Network& netwo
   std::vector<Chunk> chunks;
   for (int64_t c = 0; c < network.ranks(); ++c) chunks.push_back({Buffer::data, c, 1});
   ListTiming timing(network, layout, chunks);
-  emit_ring(scenario.collective, timing);
+  emit_ring(scenario.collective, ring_orders(network, 1), timing);
   return timing.completion() - TimePoint();
 }
 

@@ -77,7 +77,8 @@ bool moves_between_positions(const Schedule& schedule) {
     if (schedule.src_chunk(i) == schedule.dst_chunk(i)) continue;
     const Chunk& source = schedule.chunks()[schedule.src_chunk(i)];
     const Chunk& destination = schedule.chunks()[schedule.dst_chunk(i)];
-    if (source.buffer == Buffer::scratch || destination.buffer == Buffer::scratch) return true;
+    if (source.buffer == Buffer::scratch) return true;
+    if (destination.buffer == Buffer::scratch) continue;  // matters when it is read
     const int64_t shift = source.offset - destination.offset;
     if (shift != 0 && (part == 0 || shift % part != 0)) return true;
   }
