@@ -1,6 +1,7 @@
 #include "base/json.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/files.hpp"
 
@@ -36,12 +37,7 @@ class StrictParser : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    // Looking for a key takes as long as there are keys; no object of ours has more than a few dozen.
-    if (open_.back()->size() >= 1000) {
-      problem_ = "an object has more than 1000 keys";
-      return false;
-    }
-    if (open_.back()->contains(name)) {
+    if (!keys_.back().insert(name).second) {
       problem_ = "the key \"" + name + "\" appears twice in one object";
       return false;
     }
@@ -72,9 +68,9 @@ class StrictParser : public nlohmann::json_sax<Json> {
       open_.back()->push_back(std::forward<Value>(value));
       return &open_.back()->back();
     }
-    Json& slot = (*open_.back())[key_];
-    slot = std::forward<Value>(value);
-    return &slot;
+    // Appended as to a list: the keys have been compared, and looking for one takes as long as there are keys.
+    Json::object_t& members = open_.back()->get_ref<Json::object_t&>();
+    return &members.emplace_back(key_, std::forward<Value>(value)).second;
   }
   template <class Value>
   bool put(Value&& value) {
@@ -87,15 +83,18 @@ class StrictParser : public nlohmann::json_sax<Json> {
       return false;
     }
     open_.push_back(add(std::move(container)));
+    keys_.emplace_back();
     return true;
   }
   bool close() {
     open_.pop_back();
+    keys_.pop_back();
     return true;
   }
 
   Json& root_;
   std::vector<Json*> open_;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the objects in open_
   std::string key_;
   std::string problem_;
   std::optional<size_t> position_;
