@@ -9,7 +9,6 @@
 #include "collectives/r2ccl.hpp"
 #include "collectives/recursive_halving_doubling.hpp"
 #include "collectives/ring.hpp"
-#include "collectives/tree.hpp"
 
 namespace slackline {
 
@@ -23,7 +22,6 @@ const std::vector<Algorithm>& algorithms() {
       r2ccl_algorithm,
       recursive_halving_doubling_algorithm,
       ring_algorithm,
-      tree_algorithm,
   };
   return list;
 }
@@ -44,14 +42,19 @@ Generated generate(const GenerateRequest& request) {
   known.erase(std::unique(known.begin(), known.end()), known.end());
   request.options.expect_object(known);
   Json own = Json::object();
-  for (const auto& [key, value] : request.options.members())
+  std::string aside;
+  for (const auto& [key, value] : request.options.members()) {
     if (key == "algorithm" || std::find(algorithm.options.begin(), algorithm.options.end(), key) != algorithm.options.end())
       own[key] = value.value();
+    else
+      aside += (aside.empty() ? "" : ", ") + key;
+  }
   GenerateRequest narrowed = request;
   narrowed.options = request.options.with_value(own);
 
   Generated generated = algorithm.generate(narrowed);
   generated.schedule.set_algorithm(wanted);
+  if (!aside.empty()) generated.notes.push_back("left aside, since " + wanted + " has no such option: " + aside);
   return generated;
 }
 

@@ -102,6 +102,9 @@ Schedule ring_schedule(const Collective& collective, const std::vector<std::vect
   }
   const size_t phases = collective.type == CollectiveType::allreduce ? 2 : 1;
   const size_t transfers = phases * rings * ranks * (ranks - 1);
+  if (transfers >= UINT32_MAX - 1)
+    throw Error(ErrorKind::input, "a ring of " + std::to_string(ranks) + " ranks takes " + std::to_string(transfers) +
+                                      " transfers, and a schedule holds at most 2^32 - 2");
   schedule.reserve(transfers, transfers);
 
   turn_rings(collective, orders, [&](Transfer hop) {

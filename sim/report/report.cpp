@@ -117,9 +117,11 @@ std::string csv_row(const RunResult& result, const std::string& status) {
   return join_csv(values);
 }
 
-std::string csv_failure_row(const std::string& scenario, const std::string& status) {
+std::string csv_failure_row(const std::string& scenario, const std::string& collective, const std::string& algorithm, const std::string& status) {
   std::vector<std::string> values(fields_of({}, "").size());
-  values.front() = scenario;
+  values[0] = scenario;
+  values[1] = collective;
+  values[2] = algorithm;
   values.back() = status;
   return join_csv(values);
 }
@@ -159,11 +161,23 @@ std::string result_table(const RunResult& result) {
   for (size_t i = 0; i < result.failures.size(); ++i) text += line(i ? "" : "broken", result.failures[i]);
   if (result.failures.empty()) text += line("broken", "nothing");
   if (!result.slowdowns.empty()) {
+    // Neighbours that are equally slow, as the ranks of a server are, in one.
     std::string slow;
-    const size_t shown = std::min<size_t>(result.slowdowns.size(), 8);
-    for (size_t i = 0; i < shown; ++i)
-      slow += fmt::format("{}rank {} by {}", i ? ", " : "", result.slowdowns[i].first, result.slowdowns[i].second.to_string());
-    if (shown < result.slowdowns.size()) slow += fmt::format(" and {} more", result.slowdowns.size() - shown);
+    size_t shown = 0;
+    for (size_t i = 0; i < result.slowdowns.size();) {
+      size_t end = i + 1;
+      while (end < result.slowdowns.size() && result.slowdowns[end].second == result.slowdowns[i].second &&
+             result.slowdowns[end].first == result.slowdowns[end - 1].first + 1)
+        ++end;
+      if (++shown > 8) {
+        slow += fmt::format(" and {} more ranks", result.slowdowns.size() - i);
+        break;
+      }
+      const std::string who = end == i + 1 ? fmt::format("rank {}", result.slowdowns[i].first)
+                                           : fmt::format("ranks {} to {}", result.slowdowns[i].first, result.slowdowns[end - 1].first);
+      slow += fmt::format("{}{} by {}", i ? ", " : "", who, result.slowdowns[i].second.to_string());
+      i = end;
+    }
     text += line("slower", slow);
   }
   text += line("algorithm", fmt::format("{}, {} segment{}, {} transfers", result.algorithm, result.segments,
@@ -176,7 +190,7 @@ std::string result_table(const RunResult& result) {
   }
   text += line("schedule", "proven right");
   if (result.time)
-    text += line("time", fmt::format("{}   algbw {:.2f} GB/s   busbw {:.2f} GB/s", show_time(*result.time),
+    text += line("time", fmt::format("{}   algbw {:.4g} GB/s   busbw {:.4g} GB/s", show_time(*result.time),
                                      result.algbw_bytes_per_second() * 1e-9, result.busbw_bytes_per_second() * 1e-9));
   if (!result.bounds.empty()) {
     const Bound& bound = result.bounds.front();

@@ -14,8 +14,8 @@ const std::string& csv_header();
 /// The row of a result, without line end. `status` is "ok" or says what went wrong; fields that have no value are
 /// empty. Times in microseconds are exact to the picosecond; slack and overhead are fractions, not percent.
 std::string csv_row(const RunResult& result, const std::string& status);
-/// The row of a run that came to nothing: everything but the scenario's name and the status is empty.
-std::string csv_failure_row(const std::string& scenario, const std::string& status);
+/// The row of a run that came to nothing: what is not given is empty.
+std::string csv_failure_row(const std::string& scenario, const std::string& collective, const std::string& algorithm, const std::string& status);
 /// One field, quoted where it must be (RFC 4180).
 std::string csv_field(const std::string& text);
 /// "ok", or "invalid: RULE: MESSAGE" of the first error.

@@ -114,6 +114,7 @@ std::vector<Bound> scenario_bounds(const Scenario& scenario) {
 
 Generated make_schedule(const ScenarioDocument& document, const Scenario& scenario) {
   const JsonCursor options = JsonCursor(document.json, document.file).at("schedule");
+  if (options.has("file") && options.has("algorithm")) options.fail("needs either \"algorithm\" or \"file\", not both");
   if (const auto file = options.find("file")) {
     options.expect_object({"file"});
     fs::path path = document.directory / file->string();

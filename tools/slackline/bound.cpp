@@ -20,6 +20,7 @@ std::function<int()> add_bound(CLI::App& app) {
   app.add_option("--format", options->format, "table (default) or json")->check(CLI::IsMember({"table", "json"}));
   app.add_option("--out", options->out, "Write to this file instead of standard output")->type_name("FILE");
   return [options] {
+    keep_inputs(options->out, {options->scenario.file});
     const Scenario scenario = parse_scenario(read_scenario(options->scenario.file, options->scenario.settings));
     const std::vector<Bound> bounds = scenario_bounds(scenario);
     put(options->out, options->format == "json" ? bounds_json(bounds).dump(2) + "\n" : bounds_table(bounds));

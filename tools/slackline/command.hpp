@@ -25,6 +25,9 @@ struct ScenarioOptions {
 };
 void add_scenario_options(CLI::App& app, ScenarioOptions& options);
 
+/// Throws Error{usage} if writing to `out` would replace one of the files that the command reads.
+void keep_inputs(const std::string& out, std::initializer_list<std::string> inputs);
+
 /// Writes `text` to `path`, whole or not at all; to standard output where `path` is empty.
 void put(const std::string& path, const std::string& text);
 

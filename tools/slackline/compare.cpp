@@ -86,7 +86,9 @@ bool same_run(const Row& a, const Row& b) {
 }
 
 std::string name_of(const Row& row) {
-  return fmt::format("{} {}, {} ranks, {} B{}{}", row.at("algorithm"), row.at("collective"), row.at("ranks"), row.at("bytes"),
+  if (row.at("time_us").empty()) return "a run without a time (" + row.at("") + ")";
+  const auto scenario = row.find("scenario");
+  return fmt::format("{}{} {}, {} ranks, {} B{}{}", scenario == row.end() || scenario->second.empty() ? "" : scenario->second + ": ", row.at("algorithm"), row.at("collective"), row.at("ranks"), row.at("bytes"),
                      row.at("slowdowns").empty() ? "" : ", slowdowns ", row.at("slowdowns"));
 }
 
@@ -133,6 +135,11 @@ std::function<int()> add_compare(CLI::App& app) {
     for (size_t i = 0; i < simulated.size(); ++i)
       if (!used[i]) lonely += "only simulated: " + name_of(simulated[i]) + "\n";
     if (!csv) text += lonely;
+    if (std::find(used.begin(), used.end(), true) == used.end()) {
+      put(options->out, text);
+      throw Error(ErrorKind::input, "no run of " + options->simulated + " matches one of " + options->replayed +
+                                        "; scenario, collective, algorithm, ranks, bytes and slowdowns must agree");
+    }
     put(options->out, text);
     return missed ? 1 : 0;
   };

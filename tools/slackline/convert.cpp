@@ -26,6 +26,7 @@ std::function<int()> add_convert(CLI::App& app) {
   CLI::Option* least = app.add_option("--min-size", options->least, "MSCCL: the smallest message for which the executor shall use it; default 0 B")->type_name("SIZE");
   CLI::Option* most = app.add_option("--max-size", options->most, "MSCCL: the largest; default no limit")->type_name("SIZE");
   return [=] {
+    keep_inputs(options->to, {options->from});
     const bool msccl = std::filesystem::path(options->to).extension() == ".xml";
     schedule_writer(options->to);  // complains about other extensions
     for (const CLI::Option* option : {executor, protocol, least, most})
@@ -40,6 +41,8 @@ std::function<int()> add_convert(CLI::App& app) {
     settings.protocol = options->protocol == "LL" ? MscclProtocol::ll : options->protocol == "LL128" ? MscclProtocol::ll128 : MscclProtocol::simple;
     if (!options->least.empty()) settings.min_bytes = parse_bytes(options->least, "--min-size").count();
     if (!options->most.empty()) settings.max_bytes = parse_bytes(options->most, "--max-size").count();
+    if (settings.max_bytes > 0 && settings.min_bytes > settings.max_bytes)
+      throw Error(ErrorKind::usage, "--min-size " + options->least + " is above --max-size " + options->most + ", so that no size would be left");
     const MscclProgram program = export_msccl(schedule, settings);
     write_file_atomically(options->to, [&](std::ostream& stream) { write_msccl_xml(program, stream); });
     return 0;

@@ -1,6 +1,7 @@
 // slackline generate: the schedule that an algorithm makes for a scenario, as a file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "command.hpp"
@@ -29,6 +30,11 @@ std::function<int()> add_generate(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--out", options->out, "The schedule to write: .json or .cbor")->required()->type_name("FILE");
   return [options] {
+    keep_inputs(options->out, {options->scenario.file});
+    std::vector<std::string_view> names;
+    for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+    if (std::find(names.begin(), names.end(), options->algorithm) == names.end())
+      throw Error(ErrorKind::usage, "unknown algorithm \"" + options->algorithm + "\"" + suggest_name(options->algorithm, names));
     schedule_writer(options->out);  // a wrong extension shows before the work
     ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
     Json& schedule = document.json["schedule"];

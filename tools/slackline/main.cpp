@@ -1,8 +1,10 @@
 // The command line: picks the subcommand, turns errors into one line and an exit code.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "base/error.hpp"
@@ -17,6 +19,14 @@ void add_scenario_options(CLI::App& app, ScenarioOptions& options) {
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void keep_inputs(const std::string& out, std::initializer_list<std::string> inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code ignored;
+    if (!out.empty() && !input.empty() && std::filesystem::equivalent(out, input, ignored))
+      throw Error(ErrorKind::usage, "is what the command reads; write to another file", out);
+  }
 }
 
 void put(const std::string& path, const std::string& text) {
@@ -44,6 +54,14 @@ int main(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(std::string(command->name), std::string(command->summary));
     auto action = command->add(*sub);
     sub->callback([&selected, action] { selected = action; });
+  }
+  if (argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string_view> names;
+    for (const Command* command : commands) names.push_back(command->name);
+    if (std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+      fmt::print(stderr, "slackline: unknown command \"{}\"{}\n", argv[1], suggest_name(argv[1], names));
+      return 2;
+    }
   }
   try {
     app.parse(argc, argv);

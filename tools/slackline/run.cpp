@@ -18,6 +18,7 @@ std::function<int()> add_run(CLI::App& app) {
   app.add_option("--format", options->format, "table (default), csv or json")->check(CLI::IsMember({"table", "csv", "json"}));
   app.add_option("--out", options->out, "Write to this file instead of standard output")->type_name("FILE");
   return [options] {
+    keep_inputs(options->out, {options->scenario.file});
     const RunResult result = run_scenario(read_scenario(options->scenario.file, options->scenario.settings));
     std::string text;
     if (options->format == "table") text = result_table(result);

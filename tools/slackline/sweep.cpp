@@ -17,12 +17,23 @@ std::string name_of(const ScenarioDocument& document) {
   return name != document.json.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
+std::string failure_row(const SweepPoint& point, const std::string& how) {
+  const auto text = [&](const char* object, const char* key) -> std::string {
+    const auto outer = point.document.json.find(object);
+    if (outer == point.document.json.end() || !outer->is_object()) return "";
+    const auto inner = outer->find(key);
+    return inner != outer->end() && inner->is_string() ? inner->get<std::string>() : "";
+  };
+  return csv_failure_row(name_of(point.document), text("collective", "type"), text("schedule", "algorithm"),
+                         "error: " + how + " (" + point.label + ")");
+}
+
 SweepRow run_point(const SweepPoint& point) {
   try {
     const RunResult result = run_scenario(point.document);
     return {csv_row(result, status_of(result)), !result.valid()};
   } catch (const std::exception& error) {
-    return {csv_failure_row(name_of(point.document), "error: " + std::string(error.what()) + " (" + point.label + ")"), true};
+    return {failure_row(point, error.what()), true};
   }
 }
 
@@ -40,6 +51,7 @@ std::function<int()> add_sweep(CLI::App& app) {
   app.add_flag("--resume", options->resume, "Go on with the rows that an interrupted sweep finished");
   app.add_flag("--quiet", options->quiet, "No progress on standard error");
   return [options] {
+    keep_inputs(options->out, {options->scenario.file});
     const ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
     const std::vector<SweepPoint> points = sweep_points(document);
     SweepJob job;
@@ -47,9 +59,7 @@ std::function<int()> add_sweep(CLI::App& app) {
     for (const SweepPoint& point : points) job.labels.push_back(point.label.empty() ? name_of(point.document) : point.label);
     job.fingerprint = "slackline sweep " SLACKLINE_VERSION " " + document.json.dump();
     job.run = [&](size_t i) { return run_point(points[i]); };
-    job.crashed = [&](size_t i, const std::string& how) {
-      return csv_failure_row(name_of(points[i].document), "error: " + how + " (" + points[i].label + ")");
-    };
+    job.crashed = [&](size_t i, const std::string& how) { return failure_row(points[i], how); };
     job.out = options->out;
     job.jobs = options->jobs;
     job.resume = options->resume;
