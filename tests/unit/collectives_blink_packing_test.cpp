@@ -1,7 +1,8 @@
 // TreeGen against the exact figures of design/blink.md and of the oracle table (max-flow, matroid union, LP).
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -217,13 +218,12 @@ TEST(BlinkPacking, WithinTheThresholdOnAllClasses) {
         const CapacityGraph graph = nvlink_islands(allocation(machine(name), {c.gpus})).at(0).graph;
         for (int root = -1; root < n; ++root) {
           const bool undirected = root < 0;
+          const std::clock_t begin = std::clock();  // of the processor: other load does not count
           const TreePacking packing = pack_trees(graph, {undirected, std::max(root, 0)});
+          EXPECT_LT(std::clock() - begin, 1 * CLOCKS_PER_SEC) << "TreeGen takes too long";
           expect_valid(graph, packing, undirected, root);
           EXPECT_GE(packing.rate(), packing.optimum * Fraction(19, 20));
           EXPECT_LE(packing.rate(), packing.optimum);
-          double seconds = 0;
-          for (const PackingStage& stage : packing.stages) seconds += stage.seconds;
-          EXPECT_LT(seconds, 1) << "TreeGen takes too long";
           if (undirected && packing.denominator > 1) ++short_of_whole_trees[name];
         }
       }
@@ -305,9 +305,9 @@ TEST(BlinkPacking, SixteenVertices) {
     for (int v = u + 1; v < 16; ++v)
       if ((u ^ v) % 3 != 0 || v == u + 1) graph.add(u, v, Fraction(1 + (u * v) % 2));
   for (const bool undirected : {false, true}) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     const TreePacking packing = pack_trees(graph, {undirected, 3});
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 10);
+    EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC);
     expect_valid(graph, packing, undirected, 3);
     EXPECT_GE(packing.rate(), packing.optimum * Fraction(19, 20));
   }
