@@ -107,9 +107,17 @@ TEST(ReplayCpu, RecordsWhenStepsMovedData) {
 CpuOptions shaped(const Network& network, double factor, Sharing sharing = Sharing::fair) {
   CpuOptions options;
   options.shape = Shape{&network, sharing, factor};
-  // A machine that does not run us for a while must not fail a test of ours.
-  options.shape->burst = Duration(500'000'000'000);
+  // However late a busy machine runs us, what is due when stays as it is.
+  options.shape->burst = Duration(3'600'000'000'000'000);
+  options.record_times = true;
   return options;
+}
+
+// When the last data of a shaped run were due, in seconds.
+double due(const ReplayBackend& backend) {
+  int64_t last = 0;
+  for (const StepTimes& time : backend.times()) last = std::max(last, time.due_ns);
+  return static_cast<double>(last) * 1e-9;
 }
 
 double simulated_seconds(const Network& network, const Schedule& schedule, int64_t bytes) {
@@ -119,21 +127,24 @@ double simulated_seconds(const Network& network, const Schedule& schedule, int64
   return static_cast<double>(timing.completion().count()) * 1e-12;
 }
 
-// Shaped runs take as long as simulated ones: never less, and at most 20 % more even on a machine that is busy with
-// other things (results/replay_vs_sim.csv has it to 5 %, by medians).
-TEST(ReplayCpu, ShapedRunsTakeTheSimulatedTime) {
-  for (const Fraction& slowdown : {Fraction(1), Fraction(4, 3), Fraction(2)}) {
-    const Network network = testing::star(5, "2 us", "20 ns", slowdown);
-    for (const bool use_ring : {true, false}) {
-      const Schedule schedule = use_ring ? testing::ring(5) : testing::optcc(5, 8, slowdown);
-      const int64_t bytes = 4 << 20;
-      const double simulated = simulated_seconds(network, schedule, bytes);
-      const double factor = 0.25 / simulated;
-      const auto backend = make_cpu_backend({plan_of(schedule, bytes), ElementType::float32}, shaped(network, factor));
-      const double measured = backend->run(1) / factor;
-      EXPECT_EQ(backend->wrong(), 0);
-      EXPECT_GE(measured, simulated * 0.9999) << slowdown.to_string() << (use_ring ? " ring" : " optcc");
-      EXPECT_LE(measured, simulated * 1.2) << slowdown.to_string() << (use_ring ? " ring" : " optcc");
+// The pacing makes the last data due exactly when the simulation ends, and no run ends before. That runs end soon after is for
+// tools/replay/replay_vs_sim.sh to show: here it would depend on what else the machine does.
+TEST(ReplayCpu, ShapedRunsAreDueWhenTheSimulationEnds) {
+  for (const int ranks : {5, 8}) {
+    for (const Fraction& slowdown : {Fraction(1), Fraction(4, 3), Fraction(2)}) {
+      const Network network = testing::star(ranks, "2 us", "20 ns", slowdown);
+      for (const bool use_ring : {true, false}) {
+        SCOPED_TRACE(std::to_string(ranks) + " ranks, l = " + slowdown.to_string() + (use_ring ? ", ring" : ", optcc"));
+        const Schedule schedule = use_ring ? testing::ring(ranks) : testing::optcc(ranks, 8, slowdown);
+        const int64_t bytes = 2 << 20;
+        const double simulated = simulated_seconds(network, schedule, bytes);
+        const double factor = 0.05 / simulated;
+        const auto backend = make_cpu_backend({plan_of(schedule, bytes), ElementType::float32}, shaped(network, factor));
+        const double measured = backend->run(1);
+        EXPECT_EQ(backend->wrong(), 0);
+        EXPECT_NEAR(due(*backend) / factor, simulated, simulated * 1e-5);
+        EXPECT_GE(measured, due(*backend) - 1e-8);
+      }
     }
   }
 }
@@ -146,39 +157,54 @@ TEST(ReplayCpu, LatencyAndOverheadArePacedToo) {
   for (int i = 0; i < 8; ++i)
     writer.add(1, {Buffer::data, i, 1}, 0, {Buffer::data, i, 1}, TransferOp::copy, 0, {static_cast<uint32_t>(i)});
   // 8 messages of 10 us + 1 us (100 kB at 100 GB/s), a latency, one more message and a latency.
-  const double simulated = simulated_seconds(network, writer.schedule(), 800'000);
-  EXPECT_NEAR(simulated, 9 * 11e-6 + 2 * 30e-6, 1e-9);
-  const auto backend = make_cpu_backend({plan_of(writer.schedule(), 800'000), ElementType::float32}, shaped(network, 2000));
-  const double measured = backend->run(1) / 2000;
+  const double simulated = 9 * 11e-6 + 2 * 30e-6;
+  EXPECT_NEAR(simulated_seconds(network, writer.schedule(), 800'000), simulated, 1e-9);
+  const auto backend = make_cpu_backend({plan_of(writer.schedule(), 800'000), ElementType::float32}, shaped(network, 500));
+  EXPECT_GE(backend->run(1), simulated * 500);
   EXPECT_EQ(backend->wrong(), 0);
-  EXPECT_GE(measured, simulated * 0.9999);
-  EXPECT_LE(measured, simulated * 1.15);
+  EXPECT_NEAR(due(*backend) / 500, simulated, simulated * 1e-6);
 }
 
-// Two flows out of one port share it; alone they would take half as long.
+// Two flows out of one port: together they take twice as long as alone, however they share it.
 TEST(ReplayCpu, FlowsShareAPort) {
   const Network network = testing::star(3, "0 us", "0 us");
-  testing::HandMade writer(testing::collective(CollectiveType::broadcast, 3), 1);
   Schedule schedule(Collective{CollectiveType::broadcast, 3, 0, true, Reduction::sum}, 1);
   const uint32_t all = schedule.add_chunk({Buffer::data, 0, 1});
   schedule.add({0, 1, all, all, TransferOp::copy, 0, {}});
   schedule.add({0, 2, all, all, TransferOp::copy, 1, {}});
   for (const Sharing sharing : {Sharing::fair, Sharing::exclusive}) {
-    CpuOptions options = shaped(network, 10'000, sharing);
-    options.record_times = true;
-    const auto plan = plan_of(schedule, 1'000'000);
-    const auto backend = make_cpu_backend({plan, ElementType::float32}, options);
-    const double measured = backend->run(1) / 10'000;
+    const auto backend = make_cpu_backend({plan_of(schedule, 1'000'000), ElementType::float32}, shaped(network, 2000, sharing));
+    backend->run(1);
     EXPECT_EQ(backend->wrong(), 0);
-    EXPECT_GE(measured, 20e-6 * 0.9999);
-    EXPECT_LE(measured, 20e-6 * 1.3);
-    double first_end = 1e9;
-    for (const StepTimes& time : backend->times()) first_end = std::min(first_end, static_cast<double>(time.end_ns) * 1e-13);
-    if (sharing == Sharing::fair)
-      EXPECT_GE(first_end, 16e-6);  // both end together
-    else
-      EXPECT_LE(first_end, 14e-6);  // one after the other
+    EXPECT_NEAR(due(*backend) / 2000, 20e-6, 1e-9);
   }
+}
+
+TEST(ReplayPacer, FairFlowsAlternateAndExclusiveOnesQueue) {
+  const Network network = testing::star(3, "0 us", "1 us");
+  Schedule schedule(Collective{CollectiveType::broadcast, 3, 0, true, Reduction::sum}, 1);
+  const uint32_t all = schedule.add_chunk({Buffer::data, 0, 1});
+  schedule.add({0, 1, all, all, TransferOp::copy, 0, {}});
+  schedule.add({0, 2, all, all, TransferOp::copy, 1, {}});
+  const Plan plan = build_plan(schedule, Bytes(1'000'000), Bytes(4));
+  Pacer pacer({&network, Sharing::fair, 10}, plan);
+  const Pacer::Path& a = pacer.path(0, 1);
+  const Pacer::Path& b = pacer.path(0, 2);
+  ASSERT_EQ(a.links.size(), 2u);
+  ASSERT_EQ(a.links[0], b.links[0]);  // rank 0's way out
+  EXPECT_DOUBLE_EQ(a.byte_ps, 100);   // 10 ps at 100 GB/s, times ten
+  EXPECT_EQ(a.overhead_ps, 10'000'000);
+  EXPECT_EQ(a.quantum, 20'000'000);   // 2 ms
+  // a: 10 us of overhead and 1000 bytes of 100 ps; then b gets its turn, then a again, each where the other ended.
+  EXPECT_EQ(pacer.take(a.links[0], 0, 1000, a.overhead_ps), 0);
+  EXPECT_EQ(pacer.take(b.links[0], 0, 1000, b.overhead_ps), 10'100'000);
+  EXPECT_EQ(pacer.take(a.links[0], 10'100'000, 1000, 0), 20'200'000);
+  EXPECT_EQ(pacer.take(b.links[0], 20'200'000, 1000, 0), 20'300'000);
+  EXPECT_EQ(pacer.take(b.links[1], 20'300'000, 1000, 0), 20'300'000);  // the other rank's way in is free
+  EXPECT_EQ(pacer.take(a.links[0], 90'000'000, 1000, 0), 90'000'000);  // an idle port saves nothing up
+  pacer.reset();
+  EXPECT_EQ(pacer.take_all(a, 5, 1000), 5);
+  EXPECT_EQ(pacer.take_all(b, 5, 1000), 10'100'005);
 }
 
 TEST(ReplayCpu, ShapeFactorLetsPacingDominate) {

@@ -17,11 +17,13 @@ struct ReplayJob {
   ElementType element = ElementType::float32;
 };
 
-/// When a step that moved data began and ended, in nanoseconds since the run began.
+/// When a step that moved data began and ended, in nanoseconds since the run began; and, in shaped runs, when its
+/// data were due to arrive: what `end_ns` would be, with the latency, had no rank ever woken up late.
 struct StepTimes {
   uint32_t step = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  int64_t due_ns = 0;
 };
 
 /// Holds the buffers of one job. Throws Error{device} where the device fails or a rank stops.

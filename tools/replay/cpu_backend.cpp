@@ -299,7 +299,7 @@ class CpuEngine::Worker {
       signal(engine_.order_successors_.of(step), ready);
       return end(step);
     }
-    if (engine_.options_.record_times) engine_.times_[step] = {step, engine_.now_ps() / 1000, 0};
+    if (engine_.options_.record_times) engine_.times_[step] = {step, engine_.now_ps() / 1000, 0, 0};
     const bool paced = engine_.shaped_ && step_of(step).rank != step_of(step).peer && engine_.plan_->bytes(step) > 0;
     if (paced) return start_flow(step, ready);
     size_t piece = 0;
@@ -339,6 +339,7 @@ class CpuEngine::Worker {
     const uint16_t channel = step_of(step).channel;
     if (channel >= arrived_.size()) arrived_.resize(size_t{channel} + 1, 0);
     const int64_t arrival = arrived_[channel] = std::max(arrived_[channel], time + latency);
+    if (engine_.options_.record_times) engine_.times_[step].due_ns = arrival / 1000;
     if (!engine_.shaped_ || arrival <= engine_.now_ps()) return arrived(step, arrival);
     timers_.push({arrival, sequence_++, true, step});
   }

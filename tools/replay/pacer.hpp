@@ -17,8 +17,9 @@ struct Shape {
   const Network* network = nullptr;  ///< not owned; needs a route for every transfer; outlives the backend
   Sharing sharing = Sharing::fair;
   double factor = 1;  ///< everything takes so many times longer than on the network, >= 1
-  /// How much time a port may catch up on after a rank woke up late: the depth of the buckets. In real time.
-  Duration burst{20'000'000'000};
+  /// How much time a port may catch up on after a rank woke up late: the depth of the buckets. In real time. It cannot make
+  /// a run faster than the network, as nothing is due before what it waits for was due.
+  Duration burst{100'000'000'000};
 };
 
 /// Hands out port time. All times are picoseconds of real time since the run began, and a message costs each port
