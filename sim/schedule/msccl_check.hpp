@@ -104,7 +104,8 @@ MscclReport check_msccl(MscclProgram program, const MscclCheckOptions& options, 
 
 /// The program as a schedule, in place where it is meant to be used so, with the root that makes it right if it
 /// has one. Whether it is right is for validate() to say; throws Error{input} with the first finding where the
-/// structure is broken or it never ends, since then there is no schedule.
+/// structure is broken or it never ends, since then there is no schedule. Through FIFOs (lower_msccl()), but direct
+/// (lower_msccl_directly()) where that is the same.
 Schedule schedule_from_msccl(const MscclProgram& program);
 
 /// The formats of schedule_io.hpp: reads in any dialect; writes for the azure executor with protocol Simple.

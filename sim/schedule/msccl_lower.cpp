@@ -6,12 +6,24 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "schedule/order.hpp"
 
 namespace slackline {
 
 namespace {
 
 constexpr uint32_t none = MscclMachine::none;
+
+// Where the chunks of a buffer lie in a schedule's; in place, input and output are parts of one.
+Chunk place_chunk(const MscclProgram& program, std::optional<CollectiveType> type, bool in_place, uint32_t rank, MscclBuffer buffer,
+                  int32_t offset, int32_t count) {
+  if (buffer == MscclBuffer::scratch) return {Buffer::scratch, offset, count};
+  if (!in_place) return {buffer == MscclBuffer::input ? Buffer::input : Buffer::output, offset, count};
+  const bool gathers = type == CollectiveType::allgather || type == CollectiveType::gather;
+  const bool scatters = type == CollectiveType::reduce_scatter || type == CollectiveType::scatter;
+  const bool shifted = (gathers && buffer == MscclBuffer::input) || (scatters && buffer == MscclBuffer::output);
+  return {Buffer::data, (shifted ? rank * int64_t{program.chunks / std::max(program.ranks, 1)} : 0) + offset, count};
+}
 
 class Lowering {
  public:
@@ -27,7 +39,9 @@ class Lowering {
   void number_channels();
   void add_copies();
   void add_step(uint32_t block, uint32_t step);
-  Chunk place(uint32_t rank, MscclBuffer buffer, int32_t offset, int32_t count) const;
+  Chunk place(uint32_t rank, MscclBuffer buffer, int32_t offset, int32_t count) const {
+    return place_chunk(program_, type_, options_.in_place, rank, buffer, offset, count);
+  }
   uint32_t chunk(const Chunk& chunk);
   // Adds a transfer that waits for `after_`.
   uint32_t transfer(uint32_t src, uint32_t dst, const Chunk& from, const Chunk& to, TransferOp op, uint16_t channel);
@@ -40,7 +54,6 @@ class Lowering {
   const MscclProgram& program_;
   MscclLowerOptions options_;
   std::optional<CollectiveType> type_;
-  int64_t part_ = 0;  // chunks of one rank
   LoweredMscclProgram result_;
   std::map<std::tuple<Buffer, int64_t, int64_t>, uint32_t> chunks_;
   std::vector<uint16_t> connection_channel_, local_channel_of_;
@@ -65,7 +78,6 @@ Lowering::Lowering(const MscclMachine& machine, const MscclLowerOptions& options
       program_(machine.program()),
       options_(options),
       type_(msccl_collective(program_.collective)),
-      part_(program_.chunks / std::max(program_.ranks, 1)),
       messages_(machine.connections().size()),
       taken_(machine.connections().size(), 0),
       progress_(machine.blocks().size()),
@@ -127,17 +139,6 @@ void Lowering::add_copies() {
       progress_[b] = progress_[b - 1];
     }
   }
-}
-
-Chunk Lowering::place(uint32_t rank, MscclBuffer buffer, int32_t offset, int32_t count) const {
-  if (buffer == MscclBuffer::scratch) return {Buffer::scratch, offset, count};
-  if (!options_.in_place)
-    return {buffer == MscclBuffer::input ? Buffer::input : Buffer::output, offset, count};
-  int64_t shift = 0;
-  const bool gathers = type_ == CollectiveType::allgather || type_ == CollectiveType::gather;
-  const bool scatters = type_ == CollectiveType::reduce_scatter || type_ == CollectiveType::scatter;
-  if ((gathers && buffer == MscclBuffer::input) || (scatters && buffer == MscclBuffer::output)) shift = rank * part_;
-  return {Buffer::data, shift + offset, count};
 }
 
 uint32_t Lowering::chunk(const Chunk& chunk) {
@@ -263,8 +264,189 @@ MscclExtent msccl_extent(const MscclProgram& program, const MscclGpu& gpu) {
   return {all, all};
 }
 
+namespace {
+
+// Steps as nodes of a graph; a send and its receive share one.
+class DirectLowering {
+ public:
+  DirectLowering(const MscclMachine& machine, const MscclLowerOptions& options)
+      : machine_(machine), options_(options), node_(machine.steps(), none) {}
+  std::optional<Schedule> lower();
+
+ private:
+  struct Step {
+    uint32_t block, index;
+  };
+  struct Node {
+    std::vector<Step> steps;  // the send first
+    std::vector<uint32_t> next;
+    uint32_t open = 0;  // nodes that come before it
+  };
+  const MscclStep& step(const Step& s) const { return machine_.blocks()[s.block].program->steps[s.index]; }
+  bool pair_up();
+  bool sort();
+  bool channels_are_ordered() const;
+  Schedule build() const;
+
+  const MscclMachine& machine_;
+  const MscclLowerOptions& options_;
+  std::vector<uint32_t> node_;  // by step
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> order_;
+};
+
+bool DirectLowering::pair_up() {
+  std::vector<std::vector<uint32_t>> sent(machine_.connections().size());
+  std::vector<std::vector<Step>> received(machine_.connections().size());
+  for (uint32_t b = 0; b < machine_.blocks().size(); ++b) {
+    const MscclMachine::Block& block = machine_.blocks()[b];
+    for (uint32_t i = 0; i < block.program->steps.size(); ++i) {
+      const MscclStep& s = block.program->steps[i];
+      if (sends(s.op) && receives(s.op)) return false;
+      if (s.op == MscclOp::rrc && (s.src_buffer != s.dst_buffer || s.src_offset != s.dst_offset)) return false;
+      if (receives(s.op)) {
+        received[block.receive].push_back({b, i});
+        continue;
+      }
+      node_[block.first_step + i] = static_cast<uint32_t>(nodes_.size());
+      if (sends(s.op)) sent[block.send].push_back(static_cast<uint32_t>(nodes_.size()));
+      nodes_.push_back({{{b, i}}, {}, 0});
+    }
+  }
+  for (size_t c = 0; c < sent.size(); ++c) {
+    for (size_t k = 0; k < sent[c].size(); ++k) {
+      const Step& receive = received[c][k];
+      nodes_[sent[c][k]].steps.push_back(receive);
+      node_[machine_.blocks()[receive.block].first_step + receive.index] = sent[c][k];
+    }
+  }
+  return true;
+}
+
+bool DirectLowering::sort() {
+  const auto edge = [&](uint32_t from, uint32_t to) {
+    nodes_[from].next.push_back(to);
+    ++nodes_[to].open;
+  };
+  for (const MscclMachine::Block& block : machine_.blocks()) {
+    for (uint32_t i = 0; i < block.program->steps.size(); ++i) {
+      const uint32_t to = node_[block.first_step + i];
+      if (i > 0) edge(node_[block.first_step + i - 1], to);
+      if (const MscclMachine::Wait& wait = machine_.wait(block.first_step + i); wait.block != none)
+        edge(node_[machine_.blocks()[wait.block].first_step + wait.step], to);
+    }
+  }
+  std::vector<uint32_t> ready;
+  for (uint32_t n = 0; n < nodes_.size(); ++n)
+    if (nodes_[n].open == 0) ready.push_back(n);
+  for (size_t i = 0; i < ready.size(); ++i)
+    for (const uint32_t next : nodes_[ready[i]].next)
+      if (--nodes_[next].open == 0) ready.push_back(next);
+  order_ = std::move(ready);
+  return order_.size() == nodes_.size();
+}
+
+// Whether the program itself orders what a schedule's channels would order, found out on the program with FIFOs.
+bool DirectLowering::channels_are_ordered() const {
+  const LoweredMscclProgram lowered = lower_msccl(machine_, options_);
+  std::vector<uint32_t> transfer(machine_.steps(), none);
+  for (uint32_t t = 0; t < lowered.schedule.size(); ++t)
+    if (lowered.block[t] != none) transfer[machine_.blocks()[lowered.block[t]].first_step + lowered.step[t]] = t;
+  std::map<std::tuple<uint32_t, int32_t, bool>, Step> before;
+  std::vector<OrderQuery> queries;
+  for (const uint32_t n : order_) {
+    for (const Step& s : nodes_[n].steps) {
+      const MscclMachine::Block& block = machine_.blocks()[s.block];
+      const bool sending = sends(step(s).op);
+      if (!sending && !receives(step(s).op)) continue;
+      const auto [entry, fresh] = before.try_emplace({block.gpu, block.program->channel, sending}, s);
+      if (fresh) continue;
+      const Step last = entry->second;
+      entry->second = s;
+      if (last.block == s.block) continue;
+      const uint32_t a = transfer[machine_.blocks()[last.block].first_step + last.index], b = transfer[block.first_step + s.index];
+      if (a > b) return false;
+      queries.push_back({a, b, sending ? Conflict::write_read : Conflict::write_write});
+    }
+  }
+  return unordered_pairs(lowered.schedule, std::move(queries), 1).empty();
+}
+
+Schedule DirectLowering::build() const {
+  const MscclProgram& program = machine_.program();
+  const auto type = *msccl_collective(program.collective);
+  Schedule schedule({type, program.ranks, has_root(type) ? options_.root : -1, options_.in_place, Reduction::sum}, program.chunks);
+  schedule.set_algorithm(program.name);
+  std::map<std::tuple<Buffer, int64_t, int64_t>, uint32_t> chunks;
+  const auto chunk_of = [&](const Chunk& chunk) {
+    const auto [entry, fresh] = chunks.try_emplace({chunk.buffer, chunk.offset, chunk.length}, 0);
+    if (fresh) entry->second = schedule.add_chunk(chunk);
+    return entry->second;
+  };
+  int32_t highest = 0;
+  for (const MscclMachine::Connection& c : machine_.connections()) highest = std::max(highest, c.channel);
+  std::vector<std::vector<uint32_t>> ended(machine_.blocks().size());  // what a block's next step waits for
+  std::vector<std::vector<uint32_t>> of_node(nodes_.size());
+  for (const uint32_t n : order_) {
+    const Node& node = nodes_[n];
+    const bool message = node.steps.size() == 2;
+    const Step& first = node.steps.front();
+    const Step& last = node.steps.back();
+    const MscclStep& s = step(first);
+    const uint32_t src = machine_.blocks()[first.block].gpu, dst = machine_.blocks()[last.block].gpu;
+    const auto channel = static_cast<uint16_t>(message ? machine_.blocks()[first.block].program->channel
+                                                       : highest + 1 + static_cast<int32_t>(machine_.blocks()[first.block].index));
+    for (const Step& part : node.steps) {
+      const MscclMachine::Wait& wait = machine_.wait(machine_.blocks()[part.block].first_step + part.index);
+      if (wait.block == none) continue;
+      const std::vector<uint32_t>& posted = of_node[node_[machine_.blocks()[wait.block].first_step + wait.step]];
+      ended[part.block].insert(ended[part.block].end(), posted.begin(), posted.end());
+    }
+    if (s.op == MscclOp::nop) {
+      of_node[n] = ended[first.block];
+      continue;
+    }
+    std::vector<uint32_t> after;
+    for (const Step& part : node.steps) {
+      for (const uint32_t t : ended[part.block]) {
+        // The channel keeps this order.
+        const bool by_channel = message && schedule.channel(t) == channel && (sends(step(part).op) ? schedule.src(t) == src : schedule.dst(t) == dst);
+        if (!by_channel) after.push_back(t);
+      }
+    }
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
+    const MscclStep& to = step(last);
+    const Chunk source = place_chunk(program, type, options_.in_place, src, s.src_buffer, s.src_offset, s.count);
+    const Chunk target = place_chunk(program, type, options_.in_place, dst, to.dst_buffer, to.dst_offset, to.count);
+    std::vector<uint32_t> done;
+    if (!message && s.op == MscclOp::cpy && source == target) {
+      done = ended[first.block];
+    } else {
+      done = {static_cast<uint32_t>(schedule.size())};
+      const bool reduces = to.op == MscclOp::rrc || to.op == MscclOp::re;
+      schedule.add({src, dst, chunk_of(source), chunk_of(target), reduces ? TransferOp::reduce : TransferOp::copy, channel, after});
+    }
+    for (const Step& part : node.steps) ended[part.block] = done;
+    of_node[n] = std::move(done);
+  }
+  return schedule;
+}
+
+std::optional<Schedule> DirectLowering::lower() {
+  if (!msccl_collective(machine_.program().collective) || options_.copies || options_.destination_is_operand) return std::nullopt;
+  if (!pair_up() || !sort() || !channels_are_ordered()) return std::nullopt;
+  return build();
+}
+
+}  // namespace
+
 LoweredMscclProgram lower_msccl(const MscclMachine& machine, const MscclLowerOptions& options) {
   return Lowering(machine, options).take();
+}
+
+std::optional<Schedule> lower_msccl_directly(const MscclMachine& machine, const MscclLowerOptions& options) {
+  return DirectLowering(machine, options).lower();
 }
 
 }  // namespace slackline

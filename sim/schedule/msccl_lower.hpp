@@ -46,4 +46,10 @@ struct LoweredMscclProgram {
 /// after it has been sent; a step that waits begins after the posting step has ended (design/formats.md 1.9).
 LoweredMscclProgram lower_msccl(const MscclMachine& machine, const MscclLowerOptions& options);
 
+/// The program as direct transfers, without FIFOs: a send and its receive are one transfer, which waits for what both
+/// wait for. Nothing where that changes more than it must: where a step forwards what it receives, where a GPU's sends or
+/// receives of one channel number are not in a fixed order (a schedule's channel would order them), and where blocks send
+/// ahead of each other's receives. What export_msccl() makes comes back this way, in its old channels.
+std::optional<Schedule> lower_msccl_directly(const MscclMachine& machine, const MscclLowerOptions& options);
+
 }  // namespace slackline

@@ -31,6 +31,9 @@ Schedule schedule_from_msccl(const MscclProgram& program) {
   MscclLowerOptions options;
   options.in_place = program.in_place.value_or(true);
   options.root = has_root(*type) ? std::max(report.root, 0) : -1;
+  // Without FIFOs a racing program could look ordered, so only what is proven right comes back that way.
+  if ((options.in_place ? report.in_place : report.out_of_place) == MscclResult::right)
+    if (std::optional<Schedule> direct = lower_msccl_directly(machine, options)) return std::move(*direct);
   return lower_msccl(machine, options).schedule;
 }
 
