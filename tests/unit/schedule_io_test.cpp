@@ -394,10 +394,10 @@ TEST_F(ScheduleFiles, TheExtensionChoosesTheFormatWrittenAndTheContentsThatRead)
 }
 
 TEST_F(ScheduleFiles, OtherExtensionsAreRefusedBeforeAnythingIsWritten) {
-  const fs::path path = folder_ / "a.xml";
+  const fs::path path = folder_ / "a.txt";
   const auto action = [&] { write_schedule(everything(), path); };
   EXPECT_EQ(error_of(action), path.string() + ": a schedule is written in the format that its file's extension names, one "
-                                              "of .json, .cbor");
+                                              "of .json, .cbor, .xml");
   EXPECT_EQ(error_kind_of(action), ErrorKind::usage);
   EXPECT_FALSE(fs::exists(path));
 }

@@ -496,8 +496,6 @@ void CpuEngine::rank_main(uint32_t rank) {
     ranks_[rank].finished = true;
   } catch (const Cancelled&) {
     ranks_[rank].finished = true;  // somebody else failed
-  } catch (const abi::__forced_unwind&) {
-    throw;  // the thread was cancelled; it must go on unwinding
   } catch (const std::exception& error) {
     fail("rank " + std::to_string(rank) + " failed: " + error.what());
   }
