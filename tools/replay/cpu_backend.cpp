@@ -1,6 +1,5 @@
 #include "cpu_backend.hpp"
 
-#include <cxxabi.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
