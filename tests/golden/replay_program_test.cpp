@@ -168,8 +168,8 @@ TEST_F(Replay, CompareSaysWhatHasNoPartner) {
   const Outcome outcome = run(slackline_program + "compare sim.csv replay.csv --within 0.05");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.out.find("1.1000"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("only replayed: ring allreduce, 8 ranks, 100 B"), std::string::npos);
-  EXPECT_NE(outcome.out.find("only simulated: optcc allreduce, 4 ranks, 100 B, slowdowns 0:2"), std::string::npos);
+  EXPECT_NE(outcome.out.find("only replayed: s: ring allreduce, 8 ranks, 100 B"), std::string::npos);
+  EXPECT_NE(outcome.out.find("only simulated: s: optcc allreduce, 4 ranks, 100 B, slowdowns 0:2"), std::string::npos);
   EXPECT_EQ(run(slackline_program + "compare sim.csv replay.csv --within 0.2").code, 0);
   write("bad.csv", "a,b\n1,2\n");
   const Outcome bad = run(slackline_program + "compare sim.csv bad.csv");
