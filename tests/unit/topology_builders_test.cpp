@@ -138,9 +138,9 @@ TEST(TopologyFiles, AreFoundBesideTheScenario) {
             (folder / "loop.json").string() + ": /file: a topology file cannot point to another one");
   write("bad.json", R"({"builder": "explicit"})");
   EXPECT_EQ(error_of([&] { build(R"({"file": "bad.json"})"); }),
-            (folder / "bad.json").string() + ": /: needs the key \"vertices\"");
+            (folder / "bad.json").string() + ": /: needs the key \"links\"");
   EXPECT_EQ(error_of([&] { build(R"({"file": "hand.json", "servers": 2})"); }),
-            "s.json: /servers: unknown key \"servers\"; known are file");
+            "s.json: /servers: the topology file describes no \"server\" that could be copied");
   fs::remove_all(folder);
 }
 
