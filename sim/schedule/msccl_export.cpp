@@ -44,7 +44,7 @@ class Exporter {
   void add(uint32_t transfer);
   void connect(uint32_t src, uint32_t dst, uint16_t channel, uint32_t& sender, uint32_t& receiver);
   uint32_t add_block(Rank& rank, int send, int receive, int channel);
-  int free_channel(uint32_t src, uint32_t dst);
+  int free_channel(uint32_t src, uint32_t dst, int preferred);
   // Blocks and steps of this rank that must have ended, without those that `block` knows of.
   std::vector<Place> needed(Rank& rank, uint32_t block, std::vector<Place> places) const;
   Place add_steps(Rank& rank, uint32_t block, const std::vector<Place>& waits, MscclStep step, int32_t count);
@@ -63,6 +63,9 @@ class Exporter {
   std::vector<Rank> ranks_;
   std::vector<Place> send_, receive_;  // of each transfer; equal for local ones
   std::set<std::tuple<uint32_t, uint32_t, int>> channels_;  // in use between two ranks
+  // The schedule's channels keep their order, so that the file can be read back into them (lower_msccl_directly()).
+  std::map<uint16_t, int> number_of_channel_;
+  std::set<std::tuple<uint32_t, uint32_t, uint16_t>> started_;
 };
 
 Exporter::Exporter(const Schedule& schedule, const MscclExportOptions& options) : schedule_(schedule), options_(options) {
@@ -116,6 +119,7 @@ void Exporter::measure() {
   for (size_t t = 0; t < schedule_.size(); ++t) {
     if (schedule_.src(t) >= static_cast<uint32_t>(schedule_.collective().ranks) || schedule_.dst(t) >= static_cast<uint32_t>(schedule_.collective().ranks))
       fail("transfer " + std::to_string(t) + " is between ranks that do not exist");
+    if (schedule_.src(t) != schedule_.dst(t)) number_of_channel_.emplace(schedule_.channel(t), 0);
     for (const uint32_t d : schedule_.after(t))
       if (d >= t) fail("transfer " + std::to_string(t) + " waits for one that does not stand before it");
     for (const uint32_t c : {schedule_.src_chunk(t), schedule_.dst_chunk(t)}) {
@@ -123,6 +127,8 @@ void Exporter::measure() {
       grain_ = std::gcd(grain_, std::gcd(chunks[c].offset, chunks[c].length));
     }
   }
+  int number = 0;
+  for (auto& [channel, index] : number_of_channel_) index = number++ % most_channels;
   if (grain_ < 1 || schedule_.units() / grain_ > INT16_MAX)
     fail("the message would have " + std::to_string(schedule_.units() / std::max<int64_t>(grain_, 1)) + " chunks, and executors keep offsets in 16 bits");
 }
@@ -161,9 +167,10 @@ uint32_t Exporter::add_block(Rank& rank, int send, int receive, int channel) {
   return static_cast<uint32_t>(rank.gpu.blocks.back().id);
 }
 
-int Exporter::free_channel(uint32_t src, uint32_t dst) {
-  for (int channel = 0; channel < most_channels; ++channel)
-    if (channels_.emplace(src, dst, channel).second) return channel;
+// `preferred`, or the next that the two do not use yet.
+int Exporter::free_channel(uint32_t src, uint32_t dst, int preferred) {
+  for (int i = 0; i < most_channels; ++i)
+    if (const int channel = (preferred + i) % most_channels; channels_.emplace(src, dst, channel).second) return channel;
   fail("rank " + std::to_string(src) + " needs more than 32 channels to rank " + std::to_string(dst) + "; fewer segments need fewer");
 }
 
@@ -240,7 +247,8 @@ Exporter::Place Exporter::add_steps(Rank& rank, uint32_t block, const std::vecto
 void Exporter::connect(uint32_t src, uint32_t dst, uint16_t channel, uint32_t& sender, uint32_t& receiver) {
   const auto [entry, fresh] = ranks_[src].sending.try_emplace({static_cast<int>(dst), channel}, none);
   if (fresh) {
-    const int chan = free_channel(src, dst);
+    const bool first = started_.emplace(src, dst, channel).second;
+    const int chan = free_channel(src, dst, first ? number_of_channel_.at(channel) : static_cast<int>(number_of_channel_.size()) % most_channels);
     entry->second = add_block(ranks_[src], static_cast<int>(dst), -1, chan);
     ranks_[dst].receiving[{static_cast<int>(src), channel}] = add_block(ranks_[dst], -1, static_cast<int>(src), chan);
   }

@@ -16,8 +16,8 @@ struct MscclExportOptions {
 };
 
 /// Every rank has a block for every peer and channel that it sends to, one for every that it receives from, and one
-/// for every channel's local copies; a block that would exceed the executor's steps goes on in another, on a
-/// channel of its own. The order of a channel's sends and receives is kept by waiting where blocks differ.
+/// for every channel's local copies; channels are numbered through, as long as they are 32. A block that
+/// would exceed the executor's steps goes on in another, on a channel of its own. The order of a channel's sends and receives is kept by waiting where blocks differ.
 ///
 /// What a transfer waits for is taken over where the earlier transfer touches one of its two ranks. Throws
 /// Error{input} where it touches neither (MSCCL has no way to say that), where the executor's limits do not

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "schedule/order.hpp"
@@ -25,6 +26,21 @@ Chunk place_chunk(const MscclProgram& program, std::optional<CollectiveType> typ
   return {Buffer::data, (shifted ? rank * int64_t{program.chunks / std::max(program.ranks, 1)} : 0) + offset, count};
 }
 
+// Numbers the chunks of a schedule, each once.
+class ChunkTable {
+ public:
+  uint32_t find(const Chunk& chunk, Schedule& schedule) {
+    // Buffers are 4, lengths below 2^21, and offsets below 2^41.
+    const uint64_t key = static_cast<uint64_t>(chunk.offset) << 23 | static_cast<uint64_t>(chunk.length) << 2 | static_cast<uint64_t>(chunk.buffer);
+    const auto [entry, fresh] = known_.try_emplace(key, 0);
+    if (fresh) entry->second = schedule.add_chunk(chunk);
+    return entry->second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, uint32_t> known_;  // only looked up
+};
+
 class Lowering {
  public:
   Lowering(const MscclMachine& machine, const MscclLowerOptions& options);
@@ -42,11 +58,21 @@ class Lowering {
   Chunk place(uint32_t rank, MscclBuffer buffer, int32_t offset, int32_t count) const {
     return place_chunk(program_, type_, options_.in_place, rank, buffer, offset, count);
   }
-  uint32_t chunk(const Chunk& chunk);
   // Adds a transfer that waits for `after_`.
   uint32_t transfer(uint32_t src, uint32_t dst, const Chunk& from, const Chunk& to, TransferOp op, uint16_t channel);
   uint32_t local(uint32_t rank, const Chunk& from, const Chunk& to, TransferOp op) {
+    if (to.buffer == Buffer::scratch && to.offset < first_slot_)
+      for (int64_t i = 0; i < to.length; ++i)
+        scratch_column_[rank][static_cast<size_t>(to.offset + i)] = static_cast<int32_t>((column(rank, from) + i) % columns_);
     return transfer(rank, rank, from, to, op, local_channel_);
+  }
+  // The column of the data that a chunk holds: the place in the message where it came from.
+  int64_t column(uint32_t rank, const Chunk& chunk) const {
+    if (chunk.buffer == Buffer::scratch)
+      return chunk.offset < first_slot_ ? scratch_column_[rank][static_cast<size_t>(chunk.offset)] : (chunk.offset - first_slot_) % columns_;
+    const MscclBuffer buffer = chunk.buffer == Buffer::output ? MscclBuffer::output : MscclBuffer::input;
+    if (chunk.buffer == Buffer::data) return chunk.offset;
+    return place_chunk(program_, type_, true, rank, buffer, static_cast<int32_t>(chunk.offset), 1).offset;
   }
   void send(const Chunk& from, int32_t count);
 
@@ -55,9 +81,13 @@ class Lowering {
   MscclLowerOptions options_;
   std::optional<CollectiveType> type_;
   LoweredMscclProgram result_;
-  std::map<std::tuple<Buffer, int64_t, int64_t>, uint32_t> chunks_;
+  ChunkTable chunks_;
   std::vector<uint16_t> connection_channel_, local_channel_of_;
-  std::vector<int64_t> scratch_used_;
+  // Messages of the same data lie in the same column of a table in the receiver's scratch, one row after the other, so
+  // that the data of different columns stay apart and can be proven apart.
+  int64_t first_slot_ = 0, columns_ = 1;
+  std::vector<std::vector<int32_t>> rows_;            // by rank and column: how many are in use
+  std::vector<std::vector<int32_t>> scratch_column_;  // by rank and chunk of the program's own scratch: whose data is there
   std::vector<std::vector<Message>> messages_;  // by connection
   std::vector<size_t> taken_;                   // by connection
   // By block: what has to have ended for it to go on, the last transfer of its last step and what the nops since
@@ -90,7 +120,12 @@ Lowering::Lowering(const MscclMachine& machine, const MscclLowerOptions& options
   collective.in_place = options.in_place;
   result_.schedule = Schedule(collective, program_.chunks);
   result_.schedule.set_algorithm(program_.name);
-  for (const MscclGpu& gpu : program_.gpus) scratch_used_.push_back(gpu.scratch_chunks);
+  columns_ = std::max(program_.chunks, machine.largest_count());
+  for (const MscclGpu& gpu : program_.gpus) {
+    first_slot_ = std::max<int64_t>(first_slot_, gpu.scratch_chunks);
+    rows_.emplace_back(static_cast<size_t>(columns_), 0);
+    scratch_column_.emplace_back(static_cast<size_t>(gpu.scratch_chunks), 0);
+  }
   number_channels();
   if (options.copies) add_copies();
   machine.run(INT32_MAX / 2, {}, [this](uint32_t block, uint32_t step) { add_step(block, step); });
@@ -141,17 +176,11 @@ void Lowering::add_copies() {
   }
 }
 
-uint32_t Lowering::chunk(const Chunk& chunk) {
-  const auto [entry, fresh] = chunks_.try_emplace({chunk.buffer, chunk.offset, chunk.length}, 0);
-  if (fresh) entry->second = result_.schedule.add_chunk(chunk);
-  return entry->second;
-}
-
 uint32_t Lowering::transfer(uint32_t src, uint32_t dst, const Chunk& from, const Chunk& to, TransferOp op, uint16_t channel) {
   std::sort(after_.begin(), after_.end());
   after_.erase(std::unique(after_.begin(), after_.end()), after_.end());
   const auto index = static_cast<uint32_t>(result_.schedule.size());
-  result_.schedule.add({src, dst, chunk(from), chunk(to), op, channel, after_});
+  result_.schedule.add({src, dst, chunks_.find(from, result_.schedule), chunks_.find(to, result_.schedule), op, channel, after_});
   result_.block.push_back(block_);
   result_.step.push_back(step_);
   after_.assign(1, index);
@@ -161,8 +190,10 @@ uint32_t Lowering::transfer(uint32_t src, uint32_t dst, const Chunk& from, const
 void Lowering::send(const Chunk& from, int32_t count) {
   const uint32_t connection = machine_.blocks()[block_].send;
   const uint32_t peer = machine_.connections()[connection].dst;
-  const int64_t slot = scratch_used_[peer];
-  scratch_used_[peer] += count;
+  const auto first = rows_[peer].begin() + std::min(column(rank_, from), columns_ - count);
+  const int32_t row = *std::max_element(first, first + count);
+  std::fill_n(first, count, row + 1);
+  const int64_t slot = first_slot_ + row * columns_ + (first - rows_[peer].begin());
   messages_[connection].push_back(
       {transfer(rank_, peer, from, {Buffer::scratch, slot, count}, TransferOp::copy, connection_channel_[connection]), slot});
 }
@@ -377,12 +408,8 @@ Schedule DirectLowering::build() const {
   const auto type = *msccl_collective(program.collective);
   Schedule schedule({type, program.ranks, has_root(type) ? options_.root : -1, options_.in_place, Reduction::sum}, program.chunks);
   schedule.set_algorithm(program.name);
-  std::map<std::tuple<Buffer, int64_t, int64_t>, uint32_t> chunks;
-  const auto chunk_of = [&](const Chunk& chunk) {
-    const auto [entry, fresh] = chunks.try_emplace({chunk.buffer, chunk.offset, chunk.length}, 0);
-    if (fresh) entry->second = schedule.add_chunk(chunk);
-    return entry->second;
-  };
+  ChunkTable chunks;
+  const auto chunk_of = [&](const Chunk& chunk) { return chunks.find(chunk, schedule); };
   int32_t highest = 0;
   for (const MscclMachine::Connection& c : machine_.connections()) highest = std::max(highest, c.channel);
   std::vector<std::vector<uint32_t>> ended(machine_.blocks().size());  // what a block's next step waits for

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ostream>
 #include <set>
 #include <stdexcept>
@@ -39,7 +40,12 @@ class Reader {
   bool taccl() const { return dialect_ == MscclDialect::any || dialect_ == MscclDialect::legacy_taccl; }
 
   int64_t number(const pugi::xml_attribute& attribute, const char* element, int64_t lowest, int64_t highest, int32_t line) const {
-    return xml_integer(attribute.value(), "<" + std::string(element) + "> " + attribute.name(), xml_.where(line), lowest, highest);
+    // Most numbers are fine, and the words for a complaint take longer than reading them.
+    const std::string_view text = attribute.value();
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest) return value;
+    return xml_integer(text, "<" + std::string(element) + "> " + attribute.name(), xml_.where(line), lowest, highest);
   }
   template <size_t n>
   uint8_t one_of(const pugi::xml_attribute& attribute, const char* element, const std::array<std::string_view, n>& known,

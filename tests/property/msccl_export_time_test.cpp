@@ -24,7 +24,9 @@ struct Case {
 TEST(MscclExportTime, ComesBackWithTheSameVerdictAndTime) {
   const fs::path file = fs::temp_directory_path() / "slackline_msccl_export_time_test.xml";
   for (const Case& c : {Case{R"({"algorithm": "ring"})", 4, "1"}, Case{R"({"algorithm": "ring"})", 8, "1"}, Case{R"({"algorithm": "ring"})", 8, "4/3"},
-                        Case{R"({"algorithm": "optcc", "segments": 4})", 5, "4/3"}, Case{R"({"algorithm": "optcc", "segments": 8})", 8, "2"}}) {
+                        Case{R"({"algorithm": "optcc", "segments": 4})", 5, "4/3"}, Case{R"({"algorithm": "optcc", "segments": 8})", 8, "2"},
+                        Case{R"({"algorithm": "nccl_tree", "chunk": "4 MiB"})", 8, "1"},
+                        Case{R"({"algorithm": "recursive_halving_doubling"})", 8, "1"}}) {
     StarScenario scenario;
     scenario.servers = c.servers;
     scenario.slowdown = c.slowdown;

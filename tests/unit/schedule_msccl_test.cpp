@@ -412,8 +412,17 @@ TEST(MscclExport, ARingIsTakenByAllAndComesBackRight) {
     EXPECT_EQ(rules(report, Severity::warning), "");
     EXPECT_EQ(report.in_place, MscclResult::right);
     EXPECT_EQ(report.one_node.progress, MscclProgress::completes);
-    EXPECT_TRUE(validate(parse_schedule_msccl(text.str(), "ring.xml")).empty());
+    const Schedule again = parse_schedule_msccl(text.str(), "ring.xml");
+    EXPECT_TRUE(validate(again).empty());
+    EXPECT_EQ(again.size(), original.size());  // direct transfers, no FIFOs
   }
+}
+
+TEST(MscclExport, WhatSendsAheadNeedsFifos) {
+  // Both ends send before they receive: as direct transfers each would wait for the other.
+  const Schedule schedule = parse_schedule_msccl(eager("Simple", 2, 1).text(), "eager.xml");
+  EXPECT_TRUE(validate(schedule).empty());
+  EXPECT_EQ(schedule.size(), 8U);  // two sends a rank, and as many copies out of the FIFO
 }
 
 TEST(MscclExport, AWrongScheduleComesBackWrong) {
