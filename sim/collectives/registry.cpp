@@ -5,6 +5,7 @@
 #include "collectives/iccl.hpp"
 #include "collectives/nccl_ring.hpp"
 #include "collectives/nccl_tree.hpp"
+#include "collectives/nested_rings.hpp"
 #include "collectives/optcc.hpp"
 #include "collectives/r2ccl.hpp"
 #include "collectives/recursive_halving_doubling.hpp"
@@ -18,6 +19,7 @@ const std::vector<Algorithm>& algorithms() {
       iccl_algorithm,
       nccl_ring_algorithm,
       nccl_tree_algorithm,
+      nested_rings_algorithm,
       optcc_algorithm,
       r2ccl_algorithm,
       recursive_halving_doubling_algorithm,
