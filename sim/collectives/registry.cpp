@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/best.hpp"
 #include "collectives/blink.hpp"
 #include "collectives/iccl.hpp"
 #include "collectives/nccl_ring.hpp"
@@ -15,6 +16,7 @@ namespace slackline {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> list = {
+      best_algorithm,
       blink_algorithm,
       iccl_algorithm,
       nccl_ring_algorithm,

@@ -148,6 +148,35 @@ std::string show_time(Duration time) {
   return fmt::format("{} ps", time.count());
 }
 
+std::string comparison_table(const std::vector<RunResult>& results, const std::vector<std::string>& status) {
+  size_t widest = 9;
+  for (const RunResult& result : results) widest = std::max(widest, result.algorithm.size());
+  std::string text;
+  // What all have in common is taken from the first that came to something.
+  for (const RunResult& result : results) {
+    if (!result.time) continue;
+    text += fmt::format("{}: {} of {} on {} ranks", result.scenario, to_string(result.collective.type), to_string(result.size),
+                        result.collective.ranks);
+    if (!result.bounds.empty()) text += fmt::format("; lower bound {}", show_time(result.bounds.front().time));
+    if (result.fault_free) text += fmt::format("; fault-free ring {}", show_time(*result.fault_free));
+    text += "\n";
+    break;
+  }
+  text += fmt::format("  {:<{}}  {:>12}  {:>12}  {:>10}  {:>10}  {:>9}  {:>11}\n", "algorithm", widest, "time", "busbw GB/s", "above bnd",
+                      "overhead", "segments", "transfers");
+  for (size_t i = 0; i < results.size(); ++i) {
+    const RunResult& result = results[i];
+    if (!result.time) {
+      text += fmt::format("  {:<{}}  {}\n", result.algorithm, widest, status[i]);
+      continue;
+    }
+    text += fmt::format("  {:<{}}  {:>12}  {:>12.2f}  {:>10}  {:>10}  {:>9}  {:>11}\n", result.algorithm, widest, show_time(*result.time),
+                        result.busbw_bytes_per_second() * 1e-9, result.slack() ? percent(*result.slack()) : "-",
+                        result.overhead() ? percent(*result.overhead()) : "-", result.segments, result.transfers);
+  }
+  return text;
+}
+
 std::string result_table(const RunResult& result) {
   const Collective& collective = result.collective;
   std::string text = fmt::format("{}: {} of {} on {} ranks", result.scenario, to_string(collective.type),

@@ -24,6 +24,9 @@ std::string status_of(const RunResult& result);
 /// What a person reads at a glance; ends in a line end.
 std::string result_table(const RunResult& result);
 Json result_json(const RunResult& result);
+/// Several results of one scenario side by side, in the order given, each with its `status`, which stands in place of the
+/// time where there is none; ends in a line end.
+std::string comparison_table(const std::vector<RunResult>& results, const std::vector<std::string>& status);
 
 std::string bounds_table(const std::vector<Bound>& bounds);
 Json bounds_json(const std::vector<Bound>& bounds);

@@ -1,6 +1,8 @@
 // slackline run: one scenario to its completion time next to its lower bound.
+#include <algorithm>
 #include <memory>
 
+#include "collectives/algorithm.hpp"
 #include "command.hpp"
 #include "report/report.hpp"
 
@@ -8,18 +10,71 @@ namespace slackline {
 
 namespace {
 
+struct Options {
+  ScenarioOptions scenario;
+  std::string format = "table", out;
+  std::vector<std::string> compare;
+};
+
+// The scenario with one algorithm after the other. One that does not apply has its reason in place of a time, and does
+// not make the command fail; a wrong name does.
+int compare(const ScenarioDocument& document, const Options& options) {
+  std::vector<RunResult> results;
+  std::vector<std::string> status;
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  for (const std::string& name : options.compare)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw Error(ErrorKind::usage, "--compare: unknown algorithm \"" + name + "\"" + suggest_name(name, names));
+  for (const std::string& name : options.compare) {
+    ScenarioDocument variant = document;
+    set_path(variant.json, "schedule.algorithm", name, "--compare");
+    try {
+      results.push_back(run_scenario(variant));
+      status.push_back(status_of(results.back()));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::input) throw;
+      RunResult nothing;
+      nothing.scenario = document.json.value("name", "");
+      nothing.algorithm = name;
+      results.push_back(nothing);
+      status.push_back(error.message());
+    }
+  }
+  std::string text;
+  if (options.format == "table") text = comparison_table(results, status);
+  if (options.format == "csv") {
+    text = csv_header() + "\n";
+    for (size_t i = 0; i < results.size(); ++i)
+      text += (results[i].time ? csv_row(results[i], status[i])
+                               : csv_failure_row(results[i].scenario, std::string(to_string(results[i].collective.type)),
+                                                 results[i].algorithm, status[i])) +
+              "\n";
+  }
+  if (options.format == "json") {
+    Json all = Json::array();
+    for (size_t i = 0; i < results.size(); ++i)
+      all.push_back(results[i].time ? result_json(results[i])
+                                    : Json{{"algorithm", results[i].algorithm}, {"status", status[i]}});
+    text = all.dump(2) + "\n";
+  }
+  put(options.out, text);
+  return std::all_of(results.begin(), results.end(), [](const RunResult& result) { return result.valid(); }) ? 0 : 1;
+}
+
 std::function<int()> add_run(CLI::App& app) {
-  struct Options {
-    ScenarioOptions scenario;
-    std::string format = "table", out;
-  };
   auto options = std::make_shared<Options>();
   add_scenario_options(app, options->scenario);
   app.add_option("--format", options->format, "table (default), csv or json")->check(CLI::IsMember({"table", "csv", "json"}));
   app.add_option("--out", options->out, "Write to this file instead of standard output")->type_name("FILE");
+  app.add_option("--compare", options->compare, "Run the scenario with each of these algorithms and print one table")
+      ->delimiter(',')
+      ->type_name("NAME,NAME,..");
   return [options] {
     keep_inputs(options->out, {options->scenario.file});
-    const RunResult result = run_scenario(read_scenario(options->scenario.file, options->scenario.settings));
+    const ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
+    if (!options->compare.empty()) return compare(document, *options);
+    const RunResult result = run_scenario(document);
     std::string text;
     if (options->format == "table") text = result_table(result);
     if (options->format == "csv") text = csv_header() + "\n" + csv_row(result, status_of(result)) + "\n";
