@@ -29,6 +29,7 @@ int compare(const ScenarioDocument& document, const Options& options) {
   for (const std::string& name : options.compare) {
     ScenarioDocument variant = document;
     set_path(variant.json, "schedule.algorithm", name, "--compare");
+    variant.json["schedule"].erase("file");
     try {
       results.push_back(run_scenario(variant));
       status.push_back(status_of(results.back()));
