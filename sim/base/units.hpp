@@ -36,6 +36,8 @@ class TimePoint {
  public:
   constexpr TimePoint() = default;
   constexpr explicit TimePoint(int64_t picoseconds) : picoseconds_(picoseconds) {}
+  /// Stands for what does not happen.
+  static constexpr TimePoint never() { return TimePoint(INT64_MAX); }
   constexpr int64_t count() const { return picoseconds_; }
   constexpr auto operator<=>(const TimePoint&) const = default;
   constexpr TimePoint operator+(Duration d) const { return TimePoint(picoseconds_ + d.count()); }
