@@ -39,7 +39,7 @@ std::optional<Duration> ring_time(const Scenario& scenario, const Network& netwo
                                  [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
   if (ring->inapplicable(request)) return std::nullopt;
   const MessageLayout layout(scenario.size, scenario.element, network.ranks());
-  if (!is_star(network)) return simulate(network, ring->generate(request).schedule, layout, {scenario.sharing, false}).time;
+  if (!is_star(network)) return simulate(network, ring->generate(request).schedule, layout, {.sharing = scenario.sharing}).time;
   std::vector<Chunk> chunks;
   for (int64_t c = 0; c < network.ranks(); ++c) chunks.push_back({Buffer::data, c, 1});
   ListTiming timing(network, layout, chunks);
@@ -134,7 +134,7 @@ Generated make_schedule(const ScenarioDocument& document, const Scenario& scenar
   if (!options.has("algorithm")) options.fail("needs \"algorithm\" or \"file\"");
   const auto time = [&](const Schedule& schedule) {
     const MessageLayout layout(scenario.size, scenario.element, schedule.units());
-    return simulate(scenario.network, schedule, layout, {scenario.sharing, false}).time;
+    return simulate(scenario.network, schedule, layout, {.sharing = scenario.sharing}).time;
   };
   return generate({scenario.network, scenario.collective, scenario.size, scenario.element, scenario.sharing, options, time});
 }
@@ -173,7 +173,7 @@ RunResult run_scenario(const ScenarioDocument& document) {
                 document.file + ": /collective/size");
 
   const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
-  const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {scenario.sharing, false});
+  const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {.sharing = scenario.sharing});
   result.time = played.time;
   result.events = played.events;
   // The ring on a sound network is its own standard.

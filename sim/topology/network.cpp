@@ -31,8 +31,13 @@ Network::Network(std::vector<NetworkVertex> vertices, int ranks, std::vector<Net
       message_overhead_(message_overhead),
       slowdowns_(static_cast<size_t>(ranks), Fraction(1)),
       out_(vertices_.size()),
-      in_(vertices_.size()) {
+      in_(vertices_.size()),
+      reduction_links_(static_cast<size_t>(ranks), -1) {
   for (uint32_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].from == links_[i].to) {
+      reduction_links_[static_cast<size_t>(links_[i].from)] = static_cast<int>(i);
+      continue;
+    }
     out_[static_cast<size_t>(links_[i].from)].push_back(i);
     in_[static_cast<size_t>(links_[i].to)].push_back(i);
   }
@@ -47,6 +52,7 @@ Network::Network(std::vector<NetworkVertex> vertices, int ranks, std::vector<Net
 Network Network::clone() const {
   Network copy(vertices_, ranks_, links_, message_overhead_);
   copy.slowdowns_ = slowdowns_;
+  copy.router_ = router_;
   return copy;
 }
 
@@ -83,7 +89,9 @@ const Route* Network::find_route(int from, int to) const {
   // out-links of the other ranks does the same.
   std::vector<uint32_t> via(vertices_.size(), UINT32_MAX);
   std::vector<int> distance(vertices_.size(), INT32_MAX);
-  if (servers_ == ranks_ && out_links(from).size() == 1 && in_links(to).size() == 1 &&
+  if (router_ && from != to && server_of(from) != server_of(to)) {
+    if (std::optional<Route> found = router_->route(*this, from, to)) result = std::make_unique<Route>(std::move(*found));
+  } else if (servers_ == ranks_ && out_links(from).size() == 1 && in_links(to).size() == 1 &&
       links_[out_links(from)[0]].to == links_[in_links(to)[0]].from) {
     result = std::make_unique<Route>();  // of a rank to itself: no link
     if (from != to) add(*result, out_links(from)[0]);
@@ -92,7 +100,8 @@ const Route* Network::find_route(int from, int to) const {
     Graph graph(vertices_.size());
     for (uint32_t i = 0; i < links_.size(); ++i) {
       const NetworkLink& link = links_[i];
-      if (link.from >= ranks_ || link.from == from)
+      const bool relays = link.from >= ranks_ && vertices_[static_cast<size_t>(link.from)].relays;
+      if (link.capacity.count() > 0 && link.from != link.to && (relays || link.from == from))
         boost::add_edge(static_cast<size_t>(link.from), static_cast<size_t>(link.to),
                         Arc{i, route_cost(link.kind)}, graph);
     }
@@ -109,7 +118,7 @@ const Route* Network::find_route(int from, int to) const {
         // Of parallel links the widest, then the first.
         uint32_t best = UINT32_MAX;
         for (const uint32_t link : in_[v])
-          if (static_cast<size_t>(links_[link].from) == previous[v] &&
+          if (static_cast<size_t>(links_[link].from) == previous[v] && links_[link].capacity.count() > 0 &&
               distance[previous[v]] + route_cost(links_[link].kind) == distance[v] &&
               (best == UINT32_MAX || links_[link].capacity > links_[best].capacity))
             best = link;
@@ -121,17 +130,13 @@ const Route* Network::find_route(int from, int to) const {
   return routes_.emplace(key, std::move(result)).first->second.get();
 }
 
-Network build_network(const Topology& topology, const RankSelection& selection) {
-  const TopologyGraph& graph = topology.graph;
+std::vector<std::vector<int>> chosen_gpus(const Topology& topology, const RankSelection& selection) {
   const auto fail = [&](const std::string& message) {
     throw Error(ErrorKind::input, message, selection.where);
   };
-
-  // The ranks.
-  std::vector<NetworkVertex> vertices;
-  std::vector<int> vertex_of(boost::num_vertices(graph), -1);
-  std::vector<std::vector<int>> ranks_of(topology.servers.size());
   const size_t servers = topology.servers.size();
+  std::vector<std::vector<int>> result(servers);
+  size_t ranks = 0;
   if (selection.gpus.size() > 1 && selection.gpus.size() != servers)
     fail("lists GPUs for " + std::to_string(selection.gpus.size()) + " servers, but the topology has " +
          std::to_string(servers));
@@ -148,15 +153,41 @@ Network build_network(const Topology& topology, const RankSelection& selection) 
       if (gpu < 0 || static_cast<size_t>(gpu) >= server.gpus.size())
         fail("server " + std::to_string(s) + " has no GPU " + std::to_string(gpu) + "; it has GPUs 0 to " +
              std::to_string(static_cast<int>(server.gpus.size()) - 1));
-      const TopologyVertexId id = server.gpus[static_cast<size_t>(gpu)];
-      if (vertex_of[id] >= 0) fail("GPU " + std::to_string(gpu) + " of server " + std::to_string(s) + " is listed twice");
-      vertex_of[id] = static_cast<int>(vertices.size());
-      ranks_of[s].push_back(static_cast<int>(vertices.size()));
+      if (std::find(result[s].begin(), result[s].end(), gpu) != result[s].end())
+        fail("GPU " + std::to_string(gpu) + " of server " + std::to_string(s) + " is listed twice");
+      result[s].push_back(gpu);
+    }
+    ranks += result[s].size();
+  }
+  if (ranks < 2) fail("a collective needs at least 2 ranks, and " + std::to_string(ranks) + " is chosen");
+  return result;
+}
+
+Network build_network(const Topology& topology, const RankSelection& selection) {
+  const TopologyGraph& graph = topology.graph;
+  const auto fail = [&](const std::string& message) {
+    throw Error(ErrorKind::input, message, selection.where);
+  };
+
+  // The ranks.
+  std::vector<NetworkVertex> vertices;
+  std::vector<int> vertex_of(boost::num_vertices(graph), -1);
+  const size_t servers = topology.servers.size();
+  std::vector<std::vector<int>> ranks_of(servers);
+  const std::vector<std::vector<int>> chosen = chosen_gpus(topology, selection);
+  std::vector<NetworkLink> reductions;
+  for (size_t s = 0; s < servers; ++s) {
+    for (const int gpu : chosen[s]) {
+      const TopologyVertexId id = topology.servers[s].gpus[static_cast<size_t>(gpu)];
+      const int rank = static_cast<int>(vertices.size());
+      vertex_of[id] = rank;
+      ranks_of[s].push_back(rank);
       vertices.push_back({graph[id].name, static_cast<int>(s)});
+      if (graph[id].reduction)
+        reductions.push_back({"reductions of " + graph[id].name, rank, rank, *graph[id].reduction, Duration(0), LinkKind::pcie});
     }
   }
   const int ranks = static_cast<int>(vertices.size());
-  if (ranks < 2) fail("a collective needs at least 2 ranks, and " + std::to_string(ranks) + " is chosen");
   const size_t servers_used = static_cast<size_t>(
       std::count_if(ranks_of.begin(), ranks_of.end(), [](const auto& members) { return !members.empty(); }));
 
@@ -219,6 +250,7 @@ Network build_network(const Topology& topology, const RankSelection& selection) 
     for (size_t s = 0; s < servers; ++s)
       for (const int rank : ranks_of[s]) slowdowns[static_cast<size_t>(rank)] = largest / share[s];
   }
+  links.insert(links.end(), reductions.begin(), reductions.end());
   for (const NetworkLink& link : links)
     if (link.capacity.count() <= 0) fail(link.name + " is left with less than 1 b/s");
 

@@ -26,6 +26,7 @@ struct TopologyVertex {
   int server = -1;  ///< -1 for switches between servers
   int index = 0;    ///< number among the vertices of its kind in its server
   std::string name;
+  std::optional<Bandwidth> reduction = {};  ///< of a GPU that reduces no faster than this
 };
 
 /// One direction of a link (or of a bundle of equal links).

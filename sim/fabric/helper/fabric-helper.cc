@@ -26,6 +26,8 @@ void
 FabricHelper::Build(const slackline::Network& network)
 {
     m_network = &network;
+    // The caller keeps the network; the table shares ownership of the networks that take its place.
+    m_routes.SetNetwork(std::shared_ptr<const slackline::Network>(std::shared_ptr<void>(), &network));
     m_engineFactory.Set("Overhead", TimeValue(PicoSeconds(static_cast<uint64_t>(network.message_overhead().count()))));
     m_engine = m_engineFactory.Create<FlowEngine>();
     m_nodes.Create(static_cast<uint32_t>(network.vertices().size()));
@@ -50,40 +52,51 @@ FabricHelper::Build(const slackline::Network& network)
 }
 
 ApplicationContainer
-FabricHelper::Install(const slackline::Schedule& schedule, const slackline::MessageLayout& layout)
+FabricHelper::Install(const slackline::Schedule& schedule,
+                      const slackline::MessageLayout& layout,
+                      std::vector<uint32_t> ranks)
 {
-    if (schedule.collective().ranks != m_network->ranks())
+    const auto wanted = static_cast<size_t>(schedule.collective().ranks);
+    if (ranks.empty() && schedule.collective().ranks == m_network->ranks())
+    {
+        for (uint32_t rank = 0; rank < wanted; ++rank)
+        {
+            ranks.push_back(rank);
+        }
+    }
+    if (ranks.size() != wanted)
     {
         throw slackline::Error(slackline::ErrorKind::input,
-                               "the schedule is for " + std::to_string(schedule.collective().ranks) +
-                                   " ranks, and the network has " + std::to_string(m_network->ranks()));
+                               "the schedule is for " + std::to_string(wanted) + " ranks, and the network has " +
+                                   std::to_string(ranks.empty() ? static_cast<size_t>(m_network->ranks()) : ranks.size()));
     }
-    std::unordered_map<uint64_t, FlowRoute> routes;
+    for (const uint32_t rank : ranks)
+    {
+        if (rank >= static_cast<uint32_t>(m_network->ranks()))
+        {
+            throw slackline::Error(slackline::ErrorKind::input,
+                                   "the network has no rank " + std::to_string(rank));
+        }
+    }
+    // A missing route is found now and not when the first transfer needs it.
     for (size_t i = 0; i < schedule.size(); ++i)
     {
-        const uint32_t src = schedule.src(i);
-        const uint32_t dst = schedule.dst(i);
-        if (src == dst)
-        {
-            continue;
-        }
-        const auto [place, isNew] = routes.try_emplace(uint64_t{src} << 32 | dst);
-        if (isNew)
-        {
-            const slackline::Route& route = m_network->route(static_cast<int>(src), static_cast<int>(dst));
-            place->second.links = route.links;
-            place->second.latency = PicoSeconds(static_cast<uint64_t>(route.latency.count()));
-        }
+        m_routes.Get(ranks[schedule.src(i)], ranks[schedule.dst(i)], false);
     }
-    m_playback = CreateObject<SchedulePlayback>();
-    m_playback->SetUp(&schedule, &layout, m_engine, std::move(routes));
-    ApplicationContainer applications;
-    for (int rank = 0; rank < m_network->ranks(); ++rank)
+    const uint32_t firstTag = m_playbacks.empty() ? 0 : m_playbacks.back()->GetTagsEnd();
+    if (schedule.size() > UINT32_MAX - firstTag)
     {
-        Ptr<RankApplication> application =
-            CreateObjectWithAttributes<RankApplication>("Rank", UintegerValue(static_cast<uint64_t>(rank)));
-        m_nodes.Get(static_cast<uint32_t>(rank))->AddApplication(application);
-        m_playback->AddRank(application);
+        throw slackline::Error(slackline::ErrorKind::input, "the schedules have more than 4 billion transfers together");
+    }
+    Ptr<SchedulePlayback> playback = CreateObject<SchedulePlayback>();
+    playback->SetUp(&schedule, &layout, m_engine, firstTag, &m_routes, ranks);
+    m_playbacks.push_back(playback);
+    ApplicationContainer applications;
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    {
+        Ptr<RankApplication> application = CreateObjectWithAttributes<RankApplication>("Rank", UintegerValue(rank));
+        m_nodes.Get(ranks[rank])->AddApplication(application);
+        playback->AddRank(application);
         applications.Add(application);
     }
     return applications;

@@ -34,16 +34,23 @@ class FabricHelper
     /** The network must outlive the simulation. */
     void Build(const slackline::Network& network);
     /**
-     * Installs a RankApplication on every rank's node. Throws slackline::Error{input} if the schedule has a
+     * Installs a RankApplication for every rank of the schedule. Several schedules may be installed, one after the
+     * other; they are played side by side. Throws slackline::Error{input} if the schedule has a
      * transfer between ranks that have no route, or another number of ranks than the network.
+     * \param ranks the network's rank of each rank of the schedule; empty: 0, 1, ..
      */
-    ApplicationContainer Install(const slackline::Schedule& schedule, const slackline::MessageLayout& layout);
+    ApplicationContainer Install(const slackline::Schedule& schedule,
+                                 const slackline::MessageLayout& layout,
+                                 std::vector<uint32_t> ranks = {});
 
     NodeContainer GetNodes() const { return m_nodes; }
     /** Link i is link i of the slackline::Network. */
     Ptr<FabricLink> GetLink(uint32_t i) const { return m_links[i]; }
     Ptr<FlowEngine> GetEngine() const { return m_engine; }
-    Ptr<SchedulePlayback> GetPlayback() const { return m_playback; }
+    RouteTable* GetRoutes() { return &m_routes; }
+    /** Of the schedule that was installed last. */
+    Ptr<SchedulePlayback> GetPlayback() const { return m_playbacks.back(); }
+    const std::vector<Ptr<SchedulePlayback>>& GetPlaybacks() const { return m_playbacks; }
 
   private:
     ObjectFactory m_engineFactory;
@@ -51,7 +58,8 @@ class FabricHelper
     NodeContainer m_nodes;
     std::vector<Ptr<FabricLink>> m_links;
     Ptr<FlowEngine> m_engine;
-    Ptr<SchedulePlayback> m_playback;
+    RouteTable m_routes;
+    std::vector<Ptr<SchedulePlayback>> m_playbacks;
 };
 
 } // namespace ns3

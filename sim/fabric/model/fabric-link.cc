@@ -21,7 +21,7 @@ FabricLink::GetTypeId()
                           "What the flows on this link can carry together, in bit/s.",
                           UintegerValue(800'000'000'000),
                           MakeUintegerAccessor(&FabricLink::m_capacity),
-                          MakeUintegerChecker<uint64_t>(1, INT64_MAX))
+                          MakeUintegerChecker<uint64_t>(0, INT64_MAX))
             .AddAttribute("Latency",
                           "From the end of a flow's transmission to its arrival.",
                           TimeValue(Time(0)),

@@ -27,6 +27,8 @@ class FabricLink : public Channel
     Ptr<NetDevice> GetDevice(std::size_t i) const override;
 
     int64_t GetCapacity() const { return static_cast<int64_t>(m_capacity); }
+    /** A link of capacity 0 is dead. */
+    void SetCapacity(int64_t capacity) { m_capacity = static_cast<uint64_t>(capacity); }
     Time GetLatency() const { return m_latency; }
 
     void NotifyStarted(uint32_t tag) { m_flowStarted(tag); }

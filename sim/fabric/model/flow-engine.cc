@@ -36,7 +36,11 @@ FlowEngine::GetTypeId()
                           "Whether links fire their trace sources, which costs a tenth of the time.",
                           BooleanValue(true),
                           MakeBooleanAccessor(&FlowEngine::m_notifyLinks),
-                          MakeBooleanChecker());
+                          MakeBooleanChecker())
+            .AddTraceSource("LoadChanged",
+                            "The flows on a link have another rate together.",
+                            MakeTraceSourceAccessor(&FlowEngine::m_loadChanged),
+                            "ns3::FlowEngine::LoadTracedCallback");
     return tid;
 }
 
@@ -51,12 +55,130 @@ FlowEngine::AddLink(Ptr<FabricLink> link)
 }
 
 void
+FlowEngine::AddListener(uint32_t firstTag, FlowListener* listener)
+{
+    m_listeners.emplace_back(firstTag, listener);
+    std::sort(m_listeners.begin(), m_listeners.end());
+}
+
+FlowListener*
+FlowEngine::ListenerOf(uint32_t tag) const
+{
+    size_t found = 0;
+    for (size_t i = 1; i < m_listeners.size() && m_listeners[i].first <= tag; ++i)
+    {
+        found = i;
+    }
+    return m_listeners[found].second;
+}
+
+void
 FlowEngine::DoDispose()
 {
     m_next.Cancel();
     m_links.clear();
-    m_listener = nullptr;
+    m_listeners.clear();
     Object::DoDispose();
+}
+
+void
+FlowEngine::SetCapacity(uint32_t link, int64_t capacity)
+{
+    if (m_links[link].capacity == capacity)
+    {
+        return;
+    }
+    m_links[link].capacity = capacity;
+    m_links[link].link->SetCapacity(capacity);
+    MarkDirty(link);
+    ScheduleNow();
+}
+
+std::map<uint32_t, const FlowRoute*>
+FlowEngine::GetFlows() const
+{
+    std::map<uint32_t, const FlowRoute*> flows;
+    const auto add = [&](uint32_t slot) { flows.emplace(m_flows[slot].tag, m_flows[slot].route); };
+    for (const Link& link : m_links)
+    {
+        std::for_each(link.flows.begin(), link.flows.end(), add);
+        std::for_each(link.waiting.begin(), link.waiting.end(), add);
+    }
+    std::for_each(m_requested.begin(), m_requested.end(), add);
+    return flows;
+}
+
+int64_t
+FlowEngine::Cancel(uint32_t tag)
+{
+    const int64_t now = Simulator::Now().GetPicoSeconds();
+    const auto has = [&](uint32_t slot) { return m_flows[slot].tag == tag; };
+    const auto drop = [&](std::vector<uint32_t>& list) {
+        const auto place = std::find_if(list.begin(), list.end(), has);
+        const uint32_t slot = place == list.end() ? UINT32_MAX : *place;
+        if (place != list.end())
+        {
+            list.erase(place);
+        }
+        return slot;
+    };
+    uint32_t slot = drop(m_requested);
+    for (Link& link : m_links)
+    {
+        const uint32_t waiting = drop(link.waiting);
+        slot = waiting == UINT32_MAX ? slot : waiting;
+    }
+    int64_t sent = 0;
+    if (slot == UINT32_MAX)
+    {
+        for (const Link& link : m_links)
+        {
+            const auto place = std::find_if(link.flows.begin(), link.flows.end(), has);
+            if (place != link.flows.end())
+            {
+                slot = *place;
+                break;
+            }
+        }
+        NS_ABORT_MSG_IF(slot == UINT32_MAX, "flow " << tag << " is not under way");
+        Flow& flow = m_flows[slot];
+        Progress(flow, now);
+        const Wide left = (flow.remaining + 8'000'000'000'000 - 1) / 8'000'000'000'000;
+        sent = flow.bytes - static_cast<int64_t>(left);
+        flow.bytes = sent; // what its links carried
+        MarkDirty(flow.route);
+        Leave(slot, now);
+    }
+    m_freeSlots.push_back(slot);
+    ScheduleNow();
+    return sent;
+}
+
+FlowLinkUse
+FlowEngine::GetUse(uint32_t link) const
+{
+    FlowLinkUse use = m_links[link].use;
+    if (!m_links[link].flows.empty())
+    {
+        use.busy += Simulator::Now().GetPicoSeconds() - m_links[link].since;
+    }
+    return use;
+}
+
+bool
+FlowEngine::IsMoving(uint32_t below) const
+{
+    for (const Link& link : m_links)
+    {
+        for (const uint32_t slot : link.flows)
+        {
+            if (m_flows[slot].rate > 0 && m_flows[slot].tag < below)
+            {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 int64_t
@@ -92,9 +214,22 @@ FlowEngine::Request(uint32_t tag, const FlowRoute* route, int64_t bytes)
     Flow& flow = m_flows[slot];
     flow.tag = tag;
     flow.route = bytes > 0 ? route : nullptr;
+    flow.listener = ListenerOf(tag);
+    flow.bytes = bytes;
     flow.remaining = Wide(bytes) * 8 * 1'000'000'000'000;
     flow.rate = 0;
+    flow.limit = UINT32_MAX;
+    if (flow.route && !flow.route->weights.empty())
+    {
+        m_weighted = true;
+    }
     m_requested.push_back(slot);
+    ScheduleNow();
+}
+
+void
+FlowEngine::ScheduleNow()
+{
     if (!m_settling && m_nextTime != Simulator::Now().GetPicoSeconds())
     {
         // After everything else that happens at this instant.
@@ -119,6 +254,10 @@ FlowEngine::Settle()
     Rerate(now);
     m_settling = false;
     ScheduleNext(now);
+    if (m_watch && (++m_instants & 4095) == 0)
+    {
+        m_watch();
+    }
 }
 
 bool
@@ -148,7 +287,8 @@ FlowEngine::ArriveDue(int64_t now)
         Flight& flight = m_flights[i];
         while (flight.first < flight.arrivals.size() && flight.arrivals[flight.first].time <= now)
         {
-            m_listener->FlowArrived(flight.arrivals[flight.first++].tag);
+            const Arrival& arrival = flight.arrivals[flight.first++];
+            arrival.listener->FlowArrived(arrival.tag);
             any = true;
         }
         if (flight.first == flight.arrivals.size())
@@ -208,18 +348,24 @@ FlowEngine::Start(uint32_t slot, int64_t now)
 {
     const uint32_t tag = m_flows[slot].tag;
     const FlowRoute* route = m_flows[slot].route;
-    m_listener->FlowStarted(tag);
+    FlowListener* listener = m_flows[slot].listener;
+    listener->FlowStarted(tag);
     if (!route)
     {
         m_freeSlots.push_back(slot);
-        m_listener->FlowReleased(tag);
-        m_listener->FlowArrived(tag);
+        m_limit = UINT32_MAX;
+        listener->FlowReleased(tag);
+        listener->FlowArrived(tag);
         return;
     }
     ++m_active;
     m_flows[slot].since = now + m_overhead.GetPicoSeconds();
     for (const uint32_t link : route->links)
     {
+        if (m_links[link].flows.empty())
+        {
+            m_links[link].since = now;
+        }
         m_links[link].flows.push_back(slot);
         if (m_notifyLinks)
         {
@@ -229,7 +375,7 @@ FlowEngine::Start(uint32_t slot, int64_t now)
     if (route->vacated > 0)
     {
         --route->vacated;
-        SetRate(slot, route->rate, now);
+        SetRate(slot, route->rate, route->limit, now);
     }
     else
     {
@@ -240,20 +386,43 @@ FlowEngine::Start(uint32_t slot, int64_t now)
 void
 FlowEngine::Release(uint32_t slot, int64_t now)
 {
+    const Flow flow = m_flows[slot];
+    Leave(slot, now);
+    if (flow.route->vacated++ == 0)
+    {
+        m_vacated.push_back(flow.route);
+        flow.route->rate = flow.rate;
+        flow.route->limit = flow.limit;
+    }
+    m_freeSlots.push_back(slot);
+    m_limit = flow.limit;
+    Fly(flow, now);
+    flow.listener->FlowReleased(flow.tag);
+}
+
+void
+FlowEngine::Leave(uint32_t slot, int64_t now)
+{
     Flow& flow = m_flows[slot];
-    const uint32_t tag = flow.tag;
     const FlowRoute* route = flow.route;
     ++flow.version;
     --m_active;
-    for (const uint32_t index : route->links)
+    for (size_t i = 0; i < route->links.size(); ++i)
     {
-        Link& link = m_links[index];
+        Link& link = m_links[route->links[i]];
         const auto place = std::find(link.flows.begin(), link.flows.end(), slot);
         *place = link.flows.back();
         link.flows.pop_back();
+        link.use.bytes += route->weights.empty()
+                              ? flow.bytes
+                              : static_cast<int64_t>(Wide(flow.bytes) * route->weights[i] / FlowRoute::WHOLE);
+        if (link.flows.empty())
+        {
+            link.use.busy += now - link.since;
+        }
         if (m_notifyLinks)
         {
-            link.link->NotifyEnded(tag);
+            link.link->NotifyEnded(flow.tag);
         }
         if (!link.waiting.empty())
         {
@@ -271,29 +440,22 @@ FlowEngine::Release(uint32_t slot, int64_t now)
             }
         }
     }
-    if (route->vacated++ == 0)
-    {
-        m_vacated.push_back(route);
-        route->rate = flow.rate;
-    }
-    m_freeSlots.push_back(slot);
-    Fly(route, tag, now);
-    m_listener->FlowReleased(tag);
 }
 
 void
-FlowEngine::Fly(const FlowRoute* route, uint32_t tag, int64_t now)
+FlowEngine::Fly(const Flow& flow, int64_t now)
 {
-    const int64_t latency = route->latency.GetPicoSeconds();
+    const int64_t latency = flow.route->latency.GetPicoSeconds();
+    const Arrival arrival{now + latency, flow.tag, flow.listener};
     for (Flight& flight : m_flights)
     {
         if (flight.latency == latency)
         {
-            flight.arrivals.push_back({now + latency, tag});
+            flight.arrivals.push_back(arrival);
             return;
         }
     }
-    m_flights.push_back({latency, {{now + latency, tag}}, 0});
+    m_flights.push_back({latency, {arrival}, 0});
 }
 
 void
@@ -301,36 +463,69 @@ FlowEngine::MarkDirty(const FlowRoute* route)
 {
     for (const uint32_t link : route->links)
     {
-        if (!m_links[link].dirty)
-        {
-            m_links[link].dirty = true;
-            m_dirty.push_back(link);
-        }
+        MarkDirty(link);
     }
 }
 
 void
-FlowEngine::SetRate(uint32_t slot, int64_t rate, int64_t now)
+FlowEngine::MarkDirty(uint32_t link)
+{
+    if (!m_links[link].dirty)
+    {
+        m_links[link].dirty = true;
+        m_dirty.push_back(link);
+    }
+}
+
+void
+FlowEngine::Progress(Flow& flow, int64_t now)
+{
+    if (flow.since < now)
+    {
+        flow.remaining = std::max<Wide>(flow.remaining - Wide(flow.rate) * (now - flow.since), 0);
+        flow.since = now;
+    }
+}
+
+void
+FlowEngine::SetRate(uint32_t slot, int64_t rate, uint32_t limit, int64_t now)
 {
     Flow& flow = m_flows[slot];
+    flow.limit = limit;
     if (rate == flow.rate)
     {
         return;
     }
-    if (flow.since < now)
-    {
-        flow.remaining -= Wide(flow.rate) * (now - flow.since);
-        flow.since = now;
-        if (flow.remaining < 0)
-        {
-            flow.remaining = 0;
-        }
-    }
+    Progress(flow, now);
     flow.rate = rate;
     ++flow.version;
+    if (rate == 0)
+    {
+        return; // stands still until it gets another rate
+    }
     const Wide left = (flow.remaining + rate - 1) / rate;
     NS_ABORT_MSG_IF(left > INT64_MAX - flow.since, "a flow would take longer than 106 days");
     m_completions.push({flow.since + static_cast<int64_t>(left), flow.tag, slot, flow.version});
+}
+
+void
+FlowEngine::TellLoad(uint32_t index)
+{
+    Link& link = m_links[index];
+    Wide load = 0;
+    for (const uint32_t slot : link.flows)
+    {
+        const FlowRoute* route = m_flows[slot].route;
+        const size_t position =
+            static_cast<size_t>(std::find(route->links.begin(), route->links.end(), index) - route->links.begin());
+        load += Wide(m_flows[slot].rate) * (route->weights.empty() ? FlowRoute::WHOLE : route->weights[position]);
+    }
+    const auto whole = static_cast<int64_t>(load / FlowRoute::WHOLE);
+    if (whole != link.load)
+    {
+        link.load = whole;
+        m_loadChanged(index, whole);
+    }
 }
 
 void
@@ -354,6 +549,10 @@ FlowEngine::Rerate(int64_t now)
         if (m_links[link].flows.empty())
         {
             m_links[link].dirty = false;
+            if (!m_loadChanged.IsEmpty())
+            {
+                TellLoad(link);
+            }
             continue;
         }
         // Everything that shares a link with something that shares a link .. with this one.
@@ -365,7 +564,7 @@ FlowEngine::Rerate(int64_t now)
             Link& here = m_links[m_componentLinks[i]];
             here.dirty = false;
             here.left = here.capacity;
-            here.open = static_cast<uint32_t>(here.flows.size());
+            here.open = static_cast<int64_t>(here.flows.size()) * (m_weighted ? FlowRoute::WHOLE : 1);
             for (const uint32_t slot : here.flows)
             {
                 Flow& flow = m_flows[slot];
@@ -389,6 +588,10 @@ FlowEngine::Rerate(int64_t now)
         for (const uint32_t index : m_componentLinks)
         {
             m_links[index].seen = false;
+            if (!m_loadChanged.IsEmpty())
+            {
+                TellLoad(index);
+            }
         }
     }
     m_dirty.clear();
@@ -397,16 +600,38 @@ FlowEngine::Rerate(int64_t now)
 void
 FlowEngine::RateComponent(int64_t now)
 {
+    if (m_weighted)
+    {
+        // A flow that takes a part of its rate on a link weighs less there; `open` was summed as if all were whole.
+        for (const uint32_t slot : m_componentFlows)
+        {
+            const FlowRoute* route = m_flows[slot].route;
+            for (size_t i = 0; i < route->weights.size(); ++i)
+            {
+                m_links[route->links[i]].open -= int64_t{FlowRoute::WHOLE} - route->weights[i];
+            }
+        }
+    }
+    const auto shareOf = [this](const Link& link) {
+        return m_weighted ? static_cast<int64_t>(std::min<Wide>(Wide(link.left) * FlowRoute::WHOLE / link.open, INT64_MAX))
+                          : link.left / link.open;
+    };
     if (m_componentFlows.size() == 1)
     {
         const uint32_t slot = m_componentFlows[0];
         int64_t rate = INT64_MAX;
+        uint32_t limit = UINT32_MAX;
         for (const uint32_t link : m_componentLinks)
         {
-            rate = std::min(rate, m_links[link].capacity);
+            const int64_t share = m_links[link].capacity == 0 ? 0 : std::max<int64_t>(shareOf(m_links[link]), 1);
+            if (share < rate)
+            {
+                rate = share;
+                limit = link;
+            }
         }
         m_flows[slot].seen = false;
-        SetRate(slot, rate, now);
+        SetRate(slot, rate, limit, now);
         return;
     }
     // Water filling: the link with the smallest share per flow that has no rate yet fixes its flows at that
@@ -426,7 +651,7 @@ FlowEngine::RateComponent(int64_t now)
     {
         if (m_links[link].open > 0)
         {
-            queue.push({m_links[link].left / m_links[link].open, link});
+            queue.push({shareOf(m_links[link]), link});
         }
     }
     while (!queue.empty())
@@ -438,12 +663,14 @@ FlowEngine::RateComponent(int64_t now)
         {
             continue;
         }
-        const int64_t share = link.left / link.open;
+        const int64_t share = shareOf(link);
         if (share > lowest.share)
         {
             queue.push({share, lowest.link});
             continue;
         }
+        // Nothing moves over a dead link; over a living one something always does, however little.
+        const int64_t rate = link.capacity == 0 ? 0 : std::max<int64_t>(share, 1);
         // The order of the flows in the list is irrelevant: all get the same.
         for (const uint32_t slot : link.flows)
         {
@@ -453,12 +680,17 @@ FlowEngine::RateComponent(int64_t now)
                 continue; // has its rate
             }
             flow.seen = false;
-            for (const uint32_t its : flow.route->links)
+            const FlowRoute* route = flow.route;
+            for (size_t i = 0; i < route->links.size(); ++i)
             {
-                m_links[its].left -= share;
-                --m_links[its].open;
+                Link& its = m_links[route->links[i]];
+                const int64_t weight = WeightOf(route, i);
+                its.left -= m_weighted
+                                ? static_cast<int64_t>((Wide(share) * weight + FlowRoute::WHOLE - 1) / FlowRoute::WHOLE)
+                                : share;
+                its.open -= weight;
             }
-            SetRate(slot, std::max<int64_t>(share, 1), now);
+            SetRate(slot, rate, lowest.link, now);
         }
     }
 }

@@ -24,6 +24,10 @@ SchedulePlayback::GetTypeId()
                                             "A transfer began.",
                                             MakeTraceSourceAccessor(&SchedulePlayback::m_transferStarted),
                                             "ns3::SchedulePlayback::TransferTracedCallback")
+                            .AddTraceSource("TransferReleased",
+                                            "A transfer has been sent and occupies its ports no more.",
+                                            MakeTraceSourceAccessor(&SchedulePlayback::m_transferReleased),
+                                            "ns3::SchedulePlayback::TransferTracedCallback")
                             .AddTraceSource("TransferEnded",
                                             "A transfer arrived.",
                                             MakeTraceSourceAccessor(&SchedulePlayback::m_transferEnded),
@@ -35,21 +39,25 @@ void
 SchedulePlayback::SetUp(const slackline::Schedule* schedule,
                         const slackline::MessageLayout* layout,
                         Ptr<FlowEngine> engine,
-                        std::unordered_map<uint64_t, FlowRoute> routes)
+                        uint32_t firstTag,
+                        RouteTable* routes,
+                        std::vector<uint32_t> ranks)
 {
     m_schedule = schedule;
     m_layout = layout;
     m_engine = engine;
-    m_routes = std::move(routes);
-    m_engine->SetListener(this);
-    m_done.assign(schedule->size() / 64 + 1, 0);
-    m_awaited = m_done;
+    m_firstTag = firstTag;
+    m_routes = routes;
+    m_ranks = std::move(ranks);
+    m_engine->AddListener(firstTag, this);
+    m_arrived.assign(schedule->size() / 64 + 1, 0);
+    m_awaited = m_arrived;
 
     // A counting sort of the transfers into the queues: per rank and channel first the sends, then the
     // receives. Ranks have as many channels as the highest of them, plus one.
-    const auto ranks = static_cast<size_t>(schedule->collective().ranks);
-    m_lastRoutes.assign(ranks, LastRoute());
-    std::vector<uint32_t> channels(ranks, 0);
+    const auto count = static_cast<size_t>(schedule->collective().ranks);
+    m_lastRoutes.assign(count, LastRoute());
+    std::vector<uint32_t> channels(count, 0);
     for (size_t i = 0; i < schedule->size(); ++i)
     {
         for (const uint32_t rank : {schedule->src(i), schedule->dst(i)})
@@ -57,14 +65,14 @@ SchedulePlayback::SetUp(const slackline::Schedule* schedule,
             channels[rank] = std::max(channels[rank], uint32_t{schedule->channel(i)} + 1);
         }
     }
-    std::vector<uint64_t> first(ranks + 1, 0);
-    for (size_t rank = 0; rank < ranks; ++rank)
+    std::vector<uint64_t> first(count + 1, 0);
+    for (size_t rank = 0; rank < count; ++rank)
     {
         first[rank + 1] = first[rank] + 2 * uint64_t{channels[rank]};
     }
     const auto sendQueue = [&](size_t i) { return first[schedule->src(i)] + 2 * schedule->channel(i); };
     const auto receiveQueue = [&](size_t i) { return first[schedule->dst(i)] + 2 * schedule->channel(i) + 1; };
-    m_queueBegin.assign(first[ranks] + 1, 0);
+    m_queueBegin.assign(first[count] + 1, 0);
     for (size_t i = 0; i < schedule->size(); ++i)
     {
         ++m_queueBegin[sendQueue(i) + 1];
@@ -123,48 +131,103 @@ SchedulePlayback::TryStart(uint32_t transfer)
     }
     source.SendStarted(channel);
     destination.ReceiveStarted(channel);
-    const int64_t bytes = m_layout->length(m_schedule->chunks()[m_schedule->src_chunk(transfer)],
-                                           m_schedule->chunks()[m_schedule->dst_chunk(transfer)]);
-    const FlowRoute* route = nullptr;
-    if (source.GetRank() != destination.GetRank())
+    m_engine->Request(m_firstTag + transfer, RouteOf(transfer), BytesOf(transfer));
+}
+
+int64_t
+SchedulePlayback::BytesOf(uint32_t transfer) const
+{
+    return m_layout->length(m_schedule->chunks()[m_schedule->src_chunk(transfer)],
+                            m_schedule->chunks()[m_schedule->dst_chunk(transfer)]);
+}
+
+const FlowRoute*
+SchedulePlayback::RouteOf(uint32_t transfer) const
+{
+    const uint32_t src = m_schedule->src(transfer);
+    const uint32_t dst = m_schedule->dst(transfer);
+    const bool reduce = m_schedule->op(transfer) == slackline::TransferOp::reduce;
+    LastRoute& last = m_lastRoutes[src];
+    if (last.dst != dst || last.reduce != reduce)
     {
-        LastRoute& last = m_lastRoutes[source.GetRank()];
-        if (last.dst != destination.GetRank())
-        {
-            last = {destination.GetRank(), &m_routes.at(uint64_t{source.GetRank()} << 32 | destination.GetRank())};
-        }
-        route = last.route;
+        last = {dst, reduce, m_routes->Get(m_ranks[src], m_ranks[dst], reduce)};
     }
-    m_engine->Request(transfer, route, bytes);
+    return last.route;
+}
+
+void
+SchedulePlayback::ForgetRoutes()
+{
+    m_lastRoutes.assign(m_lastRoutes.size(), LastRoute());
+}
+
+SchedulePlayback::Resent
+SchedulePlayback::Reroute(uint32_t tag, const FlowRoute* route, int64_t chunk)
+{
+    const uint32_t transfer = tag - m_firstTag;
+    const FlowRoute* now = RouteOf(transfer);
+    if (!route || (now->links == route->links && now->weights == route->weights))
+    {
+        return {};
+    }
+    const int64_t sent = m_engine->Cancel(tag);
+    const int64_t acknowledged = sent / chunk * chunk;
+    int64_t& outstanding = m_outstanding.try_emplace(transfer, BytesOf(transfer)).first->second;
+    outstanding -= acknowledged;
+    m_engine->Request(tag, now, outstanding);
+    Resent resent;
+    resent.moved = true;
+    resent.source = m_ranks[m_schedule->src(transfer)];
+    resent.lost = sent - acknowledged;
+    for (size_t i = 0; i < now->links.size(); ++i)
+    {
+        const int64_t capacity = m_routes->GetNetwork().links()[now->links[i]].capacity.count();
+        const double part = now->weights.empty() ? 1 : static_cast<double>(now->weights[i]) / FlowRoute::WHOLE;
+        if (capacity > 0)
+        {
+            resent.duration = std::max(resent.duration,
+                                       static_cast<int64_t>(static_cast<double>(resent.lost) * 8e12 * part /
+                                                            static_cast<double>(capacity)));
+        }
+    }
+    return resent;
 }
 
 void
 SchedulePlayback::FlowStarted(uint32_t tag)
 {
-    m_transferStarted(tag);
+    m_transferStarted(tag - m_firstTag);
 }
 
 void
 SchedulePlayback::FlowReleased(uint32_t tag)
 {
-    const uint16_t channel = m_schedule->channel(tag);
-    At(m_schedule->src(tag)).SendReleased(channel);
-    At(m_schedule->dst(tag)).ReceiveReleased(channel);
+    const uint32_t transfer = tag - m_firstTag;
+    const uint16_t channel = m_schedule->channel(transfer);
+    m_delivered += BytesOf(transfer);
+    m_transferReleased(transfer);
+    At(m_schedule->src(transfer)).SendReleased(channel);
+    At(m_schedule->dst(transfer)).ReceiveReleased(channel);
 }
 
 void
 SchedulePlayback::FlowArrived(uint32_t tag)
 {
-    At(m_schedule->dst(tag)).Arrived(m_schedule->channel(tag), tag);
+    const uint32_t transfer = tag - m_firstTag;
+    At(m_schedule->dst(transfer)).Arrived(m_schedule->channel(transfer), transfer);
 }
 
 void
 SchedulePlayback::End(uint32_t transfer)
 {
-    m_done[transfer >> 6] |= uint64_t{1} << (transfer & 63);
+    m_arrived[transfer >> 6] |= uint64_t{1} << (transfer & 63);
     ++m_ended;
     m_completion = Simulator::Now();
     m_transferEnded(transfer);
+    if (IsComplete() && !m_done.IsNull())
+    {
+        m_done();
+    }
     if (!(m_awaited[transfer >> 6] >> (transfer & 63) & 1))
     {
         return;

@@ -49,7 +49,7 @@ class FairSharingTest : public TestCase
     {
         Ptr<FlowEngine> engine = CreateObject<FlowEngine>();
         Log log;
-        engine->SetListener(&log);
+        engine->AddListener(0, &log);
         const uint32_t a = engine->AddLink(MakeLink(10 * GBPS));
         const uint32_t b = engine->AddLink(MakeLink(4 * GBPS));
         const FlowRoute wide{{a}, PicoSeconds(500)};
@@ -94,7 +94,7 @@ class ExclusiveSharingTest : public TestCase
                                                                         "Overhead",
                                                                         TimeValue(PicoSeconds(1000)));
         Log log;
-        engine->SetListener(&log);
+        engine->AddListener(0, &log);
         const uint32_t a = engine->AddLink(MakeLink(GBPS));
         const uint32_t b = engine->AddLink(MakeLink(GBPS));
         const FlowRoute onA{{a}, PicoSeconds(0)};
@@ -131,7 +131,7 @@ class EmptyFlowTest : public TestCase
     {
         Ptr<FlowEngine> engine = CreateObjectWithAttributes<FlowEngine>("Overhead", TimeValue(PicoSeconds(1000)));
         Log log;
-        engine->SetListener(&log);
+        engine->AddListener(0, &log);
         const FlowRoute route{{engine->AddLink(MakeLink(GBPS))}, PicoSeconds(300)};
         Simulator::Schedule(PicoSeconds(7), [&]() {
             engine->Request(0, &route, 0);

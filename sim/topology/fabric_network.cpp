@@ -1,0 +1,374 @@
+#include "topology/fabric_network.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+namespace slackline {
+
+namespace {
+
+constexpr int64_t unlimited = int64_t{1} << 61;  // b/s
+
+uint64_t mix(uint64_t x) {  // the finalizer of SplitMix64 (Steele, Lea, Flood 2014)
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+struct ServerParts {
+  std::vector<int> gpus, nics;             // vertices of the network
+  std::vector<std::vector<int>> own_nics;  // by GPU, as positions in `nics`
+  std::vector<int> owner;                  // of each NIC, as a position in `gpus`
+};
+
+// Links that a route collects, with the part of its rate on each.
+class Collected {
+ public:
+  void add(uint32_t link, uint64_t part) {
+    const auto [place, is_new] = position_.try_emplace(link, links_.size());
+    if (is_new) {
+      links_.push_back(link);
+      parts_.push_back(0);
+    }
+    parts_[place->second] += part;
+  }
+  Route finish(Duration latency) {
+    Route route{std::move(links_), {}, latency};
+    if (std::any_of(parts_.begin(), parts_.end(), [](uint64_t part) { return part != Route::whole; }))
+      for (const uint64_t part : parts_) route.weights.push_back(static_cast<uint32_t>(std::clamp<uint64_t>(part, 1, Route::whole)));
+    return route;
+  }
+
+ private:
+  std::vector<uint32_t> links_;
+  std::vector<uint64_t> parts_;
+  std::map<uint32_t, size_t> position_;
+};
+
+class FabricRouter : public Router {
+ public:
+  FabricRouter(const FabricOptions& options, std::vector<VertexKind> kinds, std::vector<ServerParts> servers,
+               std::vector<int> position)
+      : options_(options), kinds_(std::move(kinds)), servers_(std::move(servers)), position_(std::move(position)) {}
+
+  std::optional<Route> route(const Network& network, int from, int to) const override {
+    const ServerParts& source = servers_[static_cast<size_t>(network.server_of(from))];
+    const ServerParts& target = servers_[static_cast<size_t>(network.server_of(to))];
+    std::vector<std::pair<int, int>> pairs = nic_pairs(network, source, from, target, to);
+    if (pairs.empty()) return std::nullopt;
+    Collected collected;
+    Duration latency;
+    const uint64_t part = Route::whole / pairs.size();
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const auto [x, y] = pairs[i];
+      const uint64_t mine = i == 0 ? Route::whole - part * (pairs.size() - 1) : part;
+      Duration sum;
+      if (!inside(network, source, from, x, true, mine, collected, sum)) return std::nullopt;
+      if (!between(network, source.nics[static_cast<size_t>(x)], target.nics[static_cast<size_t>(y)], from, to, mine, collected, sum))
+        return std::nullopt;
+      if (!inside(network, target, to, y, false, mine, collected, sum)) return std::nullopt;
+      latency = std::max(latency, sum);
+    }
+    return collected.finish(latency);
+  }
+
+ private:
+  static bool alive(const NetworkLink& link) { return link.capacity.count() > 0; }
+  bool is_switch(int vertex) const { return kinds_[static_cast<size_t>(vertex)] == VertexKind::net_switch; }
+
+  bool living(const Network& network, int nic) const {
+    const auto any = [&](std::span<const uint32_t> links) {
+      return std::any_of(links.begin(), links.end(), [&](uint32_t l) {
+        return network.links()[l].kind == LinkKind::network && alive(network.links()[l]);
+      });
+    };
+    return any(network.out_links(nic)) && any(network.in_links(nic));
+  }
+
+  // Positions of the NICs that a GPU uses.
+  std::vector<int> nics_of(const Network& network, const ServerParts& server, int gpu) const {
+    std::vector<int> result;
+    if (!options_.stripe)
+      for (const int nic : server.own_nics[static_cast<size_t>(position_[static_cast<size_t>(gpu)])])
+        if (living(network, server.nics[static_cast<size_t>(nic)])) result.push_back(nic);
+    if (result.empty())
+      for (int nic = 0; nic < static_cast<int>(server.nics.size()); ++nic)
+        if (living(network, server.nics[static_cast<size_t>(nic)])) result.push_back(nic);
+    return result;
+  }
+
+  // Whether a switch links the two NICs directly.
+  bool meet(const Network& network, int a, int b) const {
+    for (const uint32_t up : network.out_links(a)) {
+      const NetworkLink& link = network.links()[up];
+      if (link.kind != LinkKind::network || !alive(link)) continue;
+      if (link.to == b) return true;
+      for (const uint32_t down : network.in_links(b))
+        if (network.links()[down].from == link.to && network.links()[down].kind == LinkKind::network && alive(network.links()[down]))
+          return true;
+    }
+    return false;
+  }
+
+  std::vector<std::pair<int, int>> nic_pairs(const Network& network, const ServerParts& source, int from, const ServerParts& target,
+                                             int to) const {
+    const std::vector<int> x = nics_of(network, source, from), y = nics_of(network, target, to);
+    if (x.empty() || y.empty()) return {};
+    const auto vertex = [](const ServerParts& server, int nic) { return server.nics[static_cast<size_t>(nic)]; };
+    std::vector<std::pair<int, int>> pairs;
+    for (const int nic : x)
+      if (std::find(y.begin(), y.end(), nic) != y.end() && meet(network, vertex(source, nic), vertex(target, nic))) pairs.emplace_back(nic, nic);
+    if (!pairs.empty()) return pairs;
+    for (const int a : x)
+      for (const int b : y) pairs.emplace_back(a, b);
+    if (!options_.pxn) return pairs;
+    // The NIC of `server` that meets `other`, or -1.
+    const auto counterpart = [&](const ServerParts& server, int other, bool sends) {
+      for (int nic = 0; nic < static_cast<int>(server.nics.size()); ++nic) {
+        const int mine = vertex(server, nic);
+        if (living(network, mine) && (sends ? meet(network, mine, other) : meet(network, other, mine))) return nic;
+      }
+      return -1;
+    };
+    for (auto& [a, b] : pairs) {
+      if (meet(network, vertex(source, a), vertex(target, b))) continue;
+      if (const int nic = counterpart(source, vertex(target, b), true); nic >= 0)
+        a = nic;
+      else if (const int other = counterpart(target, vertex(source, a), false); other >= 0)
+        b = other;
+    }
+    return pairs;
+  }
+
+  // Links from `from` to `to` over the fewest links of the kinds allowed, none of whose inner vertices is a GPU or NIC.
+  static std::optional<std::vector<uint32_t>> search(const Network& network, const std::vector<VertexKind>& kinds, int from, int to,
+                                                     bool nvlink, bool pcie) {
+    if (from == to) return std::vector<uint32_t>();
+    std::map<int, uint32_t> via;
+    std::deque<int> queue = {from};
+    while (!queue.empty() && !via.contains(to)) {
+      const int here = queue.front();
+      queue.pop_front();
+      const VertexKind kind = kinds[static_cast<size_t>(here)];
+      if (here != from && (kind == VertexKind::gpu || kind == VertexKind::nic)) continue;
+      for (const uint32_t index : network.out_links(here)) {
+        const NetworkLink& link = network.links()[index];
+        if (!alive(link) || link.to == from || !((link.kind == LinkKind::nvlink && nvlink) || (link.kind == LinkKind::pcie && pcie))) continue;
+        if (const auto found = via.find(link.to); found == via.end()) {
+          via.emplace(link.to, index);
+          queue.push_back(link.to);
+        } else if (network.links()[found->second].from == here && network.links()[found->second].capacity < link.capacity) {
+          found->second = index;  // of parallel links the widest
+        }
+      }
+    }
+    if (!via.contains(to)) return std::nullopt;
+    std::vector<uint32_t> path;
+    for (int v = to; v != from; v = network.links()[via.at(v)].from) path.push_back(via.at(v));
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  // Between a GPU and a NIC of its server. False where PCIe and NVLink are known and there is no way.
+  bool inside(const Network& network, const ServerParts& server, int gpu, int nic, bool outward, uint64_t part, Collected& collected,
+              Duration& latency) const {
+    const int nic_vertex = server.nics[static_cast<size_t>(nic)];
+    const std::vector<int>& own = server.own_nics[static_cast<size_t>(position_[static_cast<size_t>(gpu)])];
+    const int owner = server.gpus[static_cast<size_t>(server.owner[static_cast<size_t>(nic)])];
+    const auto path = [&](int a, int b, bool nvlink, bool pcie) {
+      return outward ? search(network, kinds_, a, b, nvlink, pcie) : search(network, kinds_, b, a, nvlink, pcie);
+    };
+    const auto take = [&](const std::vector<uint32_t>& links) {
+      for (const uint32_t link : links) {
+        collected.add(link, part);
+        latency += network.links()[link].latency;
+      }
+    };
+    const auto has = [&](int vertex, LinkKind kind) {
+      const std::span<const uint32_t> links = outward ? network.out_links(vertex) : network.in_links(vertex);
+      return std::any_of(links.begin(), links.end(), [&](uint32_t l) { return network.links()[l].kind == kind; });
+    };
+    const std::span<const uint32_t> nic_links = outward ? network.in_links(nic_vertex) : network.out_links(nic_vertex);
+    const bool nic_on_pcie = std::any_of(nic_links.begin(), nic_links.end(),
+                                         [&](uint32_t l) { return network.links()[l].kind == LinkKind::pcie; });
+    if (std::find(own.begin(), own.end(), nic) == own.end() && has(gpu, LinkKind::nvlink)) {
+      // Over NVLink to the GPU next to the NIC, and from there on.
+      const auto hop = path(gpu, owner, true, false);
+      const auto rest = nic_on_pcie ? path(owner, nic_vertex, false, true) : std::vector<uint32_t>();
+      if (hop && rest) {
+        take(*hop);
+        take(*rest);
+        return true;
+      }
+    }
+    if (!nic_on_pcie) return true;  // what is between is not known, and no limit
+    const auto direct = path(gpu, nic_vertex, false, true);
+    if (!direct) return false;
+    take(*direct);
+    return true;
+  }
+
+  bool between(const Network& network, int x, int y, int from, int to, uint64_t part, Collected& collected, Duration& latency) const {
+    // Hops to y, searched backwards from it through switches.
+    std::map<int, int> hops = {{y, 0}};
+    std::deque<int> queue = {y};
+    while (!queue.empty() && !hops.contains(x)) {
+      const int here = queue.front();
+      queue.pop_front();
+      for (const uint32_t index : network.in_links(here)) {
+        const NetworkLink& link = network.links()[index];
+        if (link.kind != LinkKind::network || !alive(link) || (!is_switch(link.from) && link.from != x)) continue;
+        if (hops.try_emplace(link.from, hops.at(here) + 1).second) queue.push_back(link.from);
+      }
+    }
+    if (!hops.contains(x)) return false;
+    // Down the hops, level by level.
+    std::map<int, uint64_t> level = {{x, part}};
+    while (!level.contains(y)) {
+      std::map<int, uint64_t> next;
+      Duration slowest;
+      for (const auto& [here, amount] : level) {
+        std::vector<uint32_t> ways;
+        for (const uint32_t index : network.out_links(here)) {
+          const NetworkLink& link = network.links()[index];
+          const auto far = hops.find(link.to);
+          if (link.kind == LinkKind::network && alive(link) && far != hops.end() && far->second == hops.at(here) - 1) ways.push_back(index);
+        }
+        if (here != x && !options_.spray && ways.size() > 1) {
+          const uint64_t hash = mix(mix(mix(mix(options_.seed) ^ static_cast<uint64_t>(from)) ^ static_cast<uint64_t>(to)) ^ static_cast<uint64_t>(here));
+          ways = {ways[hash % ways.size()]};
+        }
+        for (size_t i = 0; i < ways.size(); ++i) {
+          const uint64_t mine = i == 0 ? amount - amount / ways.size() * (ways.size() - 1) : amount / ways.size();
+          if (mine == 0) continue;
+          collected.add(ways[i], mine);
+          next[network.links()[ways[i]].to] += mine;
+          slowest = std::max(slowest, network.links()[ways[i]].latency);
+        }
+      }
+      latency += slowest;
+      level = std::move(next);
+    }
+    return true;
+  }
+
+  FabricOptions options_;
+  std::vector<VertexKind> kinds_;     // by vertex of the network
+  std::vector<ServerParts> servers_;  // those without ranks are empty
+  std::vector<int> position_;         // of each GPU vertex in its server
+};
+
+// Which NICs are nearest to each GPU over PCIe; all where there is no PCIe.
+std::vector<std::vector<int>> nearest_nics(const Topology& topology, const TopologyServer& server) {
+  std::vector<std::vector<int>> result;
+  for (const TopologyVertexId gpu : server.gpus) {
+    std::map<TopologyVertexId, int> distance = {{gpu, 0}};
+    std::deque<TopologyVertexId> queue = {gpu};
+    while (!queue.empty()) {
+      const TopologyVertexId here = queue.front();
+      queue.pop_front();
+      for (auto [edge, end] = boost::out_edges(here, topology.graph); edge != end; ++edge) {
+        if (topology.graph[*edge].kind != LinkKind::pcie) continue;
+        if (distance.try_emplace(boost::target(*edge, topology.graph), distance.at(here) + 1).second)
+          queue.push_back(boost::target(*edge, topology.graph));
+      }
+    }
+    std::vector<int> nearest;
+    int least = INT32_MAX;
+    for (int nic = 0; nic < static_cast<int>(server.nics.size()); ++nic) {
+      const auto found = distance.find(server.nics[static_cast<size_t>(nic)]);
+      const int far = found == distance.end() ? INT32_MAX : found->second;
+      if (far < least) {
+        least = far;
+        nearest.clear();
+      }
+      if (far == least) nearest.push_back(nic);
+    }
+    result.push_back(std::move(nearest));
+  }
+  return result;
+}
+
+// GPUs that are equally near to the same NICs divide them by position.
+void assign_nics(const Topology& topology, const TopologyServer& server, ServerParts& parts) {
+  const std::vector<std::vector<int>> nearest = nearest_nics(topology, server);
+  parts.own_nics.resize(server.gpus.size());
+  parts.owner.assign(server.nics.size(), 0);
+  std::map<std::vector<int>, std::vector<int>> groups;
+  for (int gpu = 0; gpu < static_cast<int>(server.gpus.size()); ++gpu) groups[nearest[static_cast<size_t>(gpu)]].push_back(gpu);
+  std::vector<char> owned(server.nics.size(), 0);
+  const auto own = [&](int gpu, int nic) {
+    parts.own_nics[static_cast<size_t>(gpu)].push_back(nic);
+    if (!owned[static_cast<size_t>(nic)]) parts.owner[static_cast<size_t>(nic)] = gpu;
+    owned[static_cast<size_t>(nic)] = 1;
+  };
+  for (const auto& [nics, gpus] : groups) {
+    const size_t g = gpus.size(), n = nics.size();
+    for (size_t i = 0; i < std::max(g, n) && n > 0; ++i) own(gpus[n >= g ? i * g / n : i], nics[n >= g ? i : i * n / g]);
+  }
+  // A NIC that no GPU is nearest to belongs to the GPU at its place.
+  for (size_t nic = 0; nic < server.nics.size() && !server.gpus.empty(); ++nic)
+    if (!owned[nic]) parts.owner[nic] = static_cast<int>(nic * server.gpus.size() / server.nics.size());
+}
+
+}  // namespace
+
+Network build_fabric_network(const Topology& topology, const RankSelection& selection, const FabricOptions& options) {
+  const TopologyGraph& graph = topology.graph;
+  const std::vector<std::vector<int>> chosen = chosen_gpus(topology, selection);
+  std::vector<NetworkVertex> vertices;
+  std::vector<VertexKind> kinds;
+  std::vector<int> vertex_of(boost::num_vertices(graph), -1);
+  std::vector<NetworkLink> links;
+  const auto add = [&](TopologyVertexId id, bool relays) {
+    vertex_of[id] = static_cast<int>(vertices.size());
+    vertices.push_back({graph[id].name, graph[id].server, relays});
+    kinds.push_back(graph[id].kind);
+  };
+  for (size_t s = 0; s < chosen.size(); ++s)
+    for (const int gpu : chosen[s]) add(topology.servers[s].gpus[static_cast<size_t>(gpu)], false);
+  const int ranks = static_cast<int>(vertices.size());
+  for (TopologyVertexId id = 0; id < boost::num_vertices(graph); ++id) {
+    if (vertex_of[id] >= 0) continue;
+    const TopologyVertex& vertex = graph[id];
+    if (vertex.server >= 0 && chosen[static_cast<size_t>(vertex.server)].empty()) continue;
+    add(id, vertex.kind != VertexKind::gpu && vertex.kind != VertexKind::nic);
+  }
+  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge) {
+    const TopologyLink& link = graph[*edge];
+    const TopologyVertexId from = boost::source(*edge, graph), to = boost::target(*edge, graph);
+    if (vertex_of[from] < 0 || vertex_of[to] < 0) continue;
+    const Fraction capacity = Fraction(link.bandwidth.count()) * link.health;
+    links.push_back({std::string(to_string(link.kind)) + " " + graph[from].name + " -> " + graph[to].name, vertex_of[from],
+                     vertex_of[to], Bandwidth(capacity.numerator() / capacity.denominator()), link.latency, link.kind, link.count});
+  }
+  for (int rank = 0; rank < ranks && options.reductions; ++rank) {
+    const size_t server = static_cast<size_t>(vertices[static_cast<size_t>(rank)].server);
+    size_t first = 0;  // rank of the server's first GPU
+    for (size_t s = 0; s < server; ++s) first += chosen[s].size();
+    const int gpu = chosen[server][static_cast<size_t>(rank) - first];
+    const std::optional<Bandwidth> limit = graph[topology.servers[server].gpus[static_cast<size_t>(gpu)]].reduction;
+    links.push_back({"reductions of " + vertices[static_cast<size_t>(rank)].name, rank, rank, limit ? *limit : Bandwidth(unlimited),
+                     Duration(0), LinkKind::pcie});
+  }
+
+  std::vector<ServerParts> servers(topology.servers.size());
+  std::vector<int> position(vertices.size(), -1);
+  for (size_t s = 0; s < servers.size(); ++s) {
+    if (chosen[s].empty()) continue;
+    const TopologyServer& server = topology.servers[s];
+    for (const TopologyVertexId gpu : server.gpus) {
+      position[static_cast<size_t>(vertex_of[gpu])] = static_cast<int>(servers[s].gpus.size());
+      servers[s].gpus.push_back(vertex_of[gpu]);
+    }
+    for (const TopologyVertexId nic : server.nics) servers[s].nics.push_back(vertex_of[nic]);
+    assign_nics(topology, server, servers[s]);
+  }
+  Network network(std::move(vertices), ranks, std::move(links), topology.message_overhead);
+  network.set_router(std::make_shared<FabricRouter>(options, std::move(kinds), std::move(servers), std::move(position)));
+  return network;
+}
+
+}  // namespace slackline
