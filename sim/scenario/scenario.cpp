@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "scenario/failures.hpp"
 #include "topology/builders.hpp"
 
 namespace slackline {
@@ -28,42 +29,6 @@ std::optional<size_t> index(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-Failure parse_failure(const JsonCursor& entry) {
-  entry.expect_object({"server", "nics", "slowdown", "nvlink", "count", "remaining"});
-  Failure failure;
-  failure.where = entry.where();
-  failure.server = static_cast<int>(entry.at("server").integer(0, INT32_MAX));
-  const auto nics = entry.find("nics");
-  const auto slowdown = entry.find("slowdown");
-  const auto nvlink = entry.find("nvlink");
-  if (!nics && !slowdown && !nvlink)
-    entry.fail("needs \"nics\" (how many or which die), \"slowdown\" (a fraction such as \"8/7\") or \"nvlink\" (two GPUs, or "
-               "one on an NVSwitch)");
-  if (nvlink) {
-    for (const JsonCursor& gpu : nvlink->elements()) failure.nvlink.push_back(static_cast<int>(gpu.integer(0, INT32_MAX)));
-    if (failure.nvlink.empty() || failure.nvlink.size() > 2)
-      nvlink->fail("an NVLink is named by the two GPUs that it joins, or by one GPU on an NVSwitch");
-    if (entry.has("count") && entry.has("remaining"))
-      entry.at("remaining").fail("an NVLink has either a \"count\" of dead links or a fraction \"remaining\", not both");
-    if (const auto count = entry.find("count")) failure.nvlink_count = static_cast<int>(count->integer(1, 1024));
-    if (const auto remaining = entry.find("remaining")) failure.nvlink_remaining = remaining->fraction();
-  } else if (const auto stray = entry.has("count") ? entry.find("count") : entry.find("remaining")) {
-    stray->fail("belongs to an \"nvlink\", which is not given");
-  }
-  if (nics) {
-    if (nics->value().is_array()) {
-      for (const JsonCursor& nic : nics->elements()) failure.nic_indices.push_back(static_cast<int>(nic.integer(0, INT32_MAX)));
-    } else {
-      failure.nic_count = static_cast<int>(nics->integer(0, INT32_MAX));
-    }
-  }
-  if (slowdown) {
-    failure.slowdown = slowdown->fraction();
-    if (failure.slowdown < Fraction(1)) slowdown->fail("a slowdown is at least 1, not " + failure.slowdown.to_string());
-  }
-  return failure;
 }
 
 RankSelection parse_ranks(const std::optional<JsonCursor>& ranks, const Topology& topology, const std::string& file) {
@@ -172,8 +137,9 @@ Scenario parse_scenario(const ScenarioDocument& document) {
 
   Topology healthy_topology = build_topology(root.at("topology"), document.directory);
   std::vector<Failure> failures;
-  if (const auto list = root.find("failures"))
-    for (const JsonCursor& entry : list->elements()) failures.push_back(parse_failure(entry));
+  if (const auto list = root.find("failures")) failures = parse_failures(*list, healthy_topology);
+  for (const Failure& failure : failures)
+    if (is_timed(failure)) throw Error(ErrorKind::input, "failures at a time (\"at\", \"until\", \"flap\", \"random\") are not played yet", failure.where);
   Topology topology = healthy_topology;
   apply_failures(topology, failures);
   const RankSelection selection = parse_ranks(root.find("ranks"), topology, document.file);

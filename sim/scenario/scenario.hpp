@@ -10,6 +10,7 @@
 
 #include "base/json.hpp"
 #include "schedule/schedule.hpp"
+#include "topology/failures.hpp"
 #include "topology/network.hpp"
 
 namespace slackline {

@@ -35,8 +35,12 @@ void apply_overrides(Json& document, const JsonCursor& reference) {
 
 const std::vector<TopologyBuilder>& topology_builders() {
   static const std::vector<TopologyBuilder> builders = {
+      {"dual_tor", "two ports a NIC, on the two switches of its rack", build_dual_tor},
       {"explicit", "vertices and links one by one", build_explicit},
-      {"rail_fabric", "servers with GPUs on an NVSwitch and one NIC per rail switch", build_rail_fabric},
+      {"fat_tree", "leaves, aggregation switches of a pod, cores", build_fat_tree},
+      {"leaf_spine", "all NICs of a server on its leaf, leaves on all spines", build_leaf_spine},
+      {"rail_fabric", "NIC r of every server on rail switch r", build_rail_fabric},
+      {"single_switch", "all NICs on one switch that does not block", build_single_switch},
   };
   return builders;
 }

@@ -28,8 +28,13 @@ const std::vector<TopologyBuilder>& topology_builders();
 /// `nic_bandwidth`, `pcie_bandwidth`, `servers`.
 Topology build_topology(const JsonCursor& object, const std::filesystem::path& directory);
 
-/// Servers with GPUs on an NVSwitch and one NIC on each rail switch (topologies/README.md).
+/// Servers with GPUs on an NVSwitch, and NICs on switches (topologies/README.md): all on one; NIC r of every server on rail
+/// switch r; leaves under spines; leaves, aggregation switches and cores; two ports a NIC on two switches a rack.
+Topology build_single_switch(const JsonCursor& object);
 Topology build_rail_fabric(const JsonCursor& object);
+Topology build_leaf_spine(const JsonCursor& object);
+Topology build_fat_tree(const JsonCursor& object);
+Topology build_dual_tor(const JsonCursor& object);
 /// Vertices and links one by one, and servers that are copies of one (topologies/README.md).
 Topology build_explicit(const JsonCursor& object);
 

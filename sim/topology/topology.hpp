@@ -1,5 +1,5 @@
 // The physical machine: servers with GPUs, NVLinks, PCIe, NICs, and the switches between them, as a
-// Boost.Graph graph; and failures applied to it.
+// Boost.Graph graph. Failures of its parts: failures.hpp.
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
@@ -26,7 +26,7 @@ struct TopologyVertex {
   int server = -1;  ///< -1 for switches between servers
   int index = 0;    ///< number among the vertices of its kind in its server
   std::string name;
-  std::optional<Bandwidth> reduction = {};  ///< of a GPU that reduces no faster than this
+  std::optional<Bandwidth> reduction = {};  ///< a failing GPU reduces at most at this rate; none: no limit
 };
 
 /// One direction of a link (or of a bundle of equal links).
@@ -47,7 +47,8 @@ struct TopologyServer {
   std::vector<TopologyVertexId> nics;  ///< in index order
 };
 
-/// A machine room. Value type; failures change the `health` of links and nothing else.
+/// A machine room. Value type; failures change the `health` of links and the
+/// `reduction` of GPUs and nothing else.
 struct Topology {
   std::string name;
   TopologyGraph graph;
@@ -58,25 +59,5 @@ struct Topology {
   /// Adds the link in both directions.
   void add_link(TopologyVertexId a, TopologyVertexId b, const TopologyLink& link);
 };
-
-/// NICs of one server that are dead, a server whose NIC bandwidth as a whole is divided by `slowdown`, or NVLinks
-/// that are dead or slow.
-struct Failure {
-  int server = 0;
-  int nic_count = 0;             ///< this many NICs die, the lowest-numbered living ones first
-  std::vector<int> nic_indices;  ///< these NICs die
-  Fraction slowdown{1};          ///< >= 1
-  /// The NVLinks between two GPUs of the server, or, where one GPU is named, from it to the NVSwitches; both
-  /// directions fail alike. Empty: no NVLink fails.
-  std::vector<int> nvlink;
-  int nvlink_count = 0;         ///< this many of them die; 0: see `nvlink_remaining`
-  Fraction nvlink_remaining{0};  ///< what is left of their bandwidth where no count is given, 0..1
-  std::string where;             ///< where it was read, for messages
-};
-
-/// Takes the failures' NICs, NVLinks and bandwidth out of `topology`. Throws Error{input} at the failure's `where`
-/// for servers, NICs, GPUs and NVLinks that do not exist, more dead NICs or NVLinks than there are, slowdowns
-/// below 1 or of servers without a living NIC.
-void apply_failures(Topology& topology, const std::vector<Failure>& failures);
 
 }  // namespace slackline

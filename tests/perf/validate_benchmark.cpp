@@ -8,6 +8,7 @@
 #include "collectives/algorithm.hpp"
 #include "schedule/validate.hpp"
 #include "topology/builders.hpp"
+#include "topology/failures.hpp"
 
 namespace slackline {
 namespace {

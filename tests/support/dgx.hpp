@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "collectives/islands.hpp"
 #include "topology/builders.hpp"
+#include "topology/failures.hpp"
 #include "topology/network.hpp"
 
 namespace slackline {

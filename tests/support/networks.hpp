@@ -7,6 +7,7 @@
 #include "collectives/algorithm.hpp"
 #include "schedule/schedule.hpp"
 #include "topology/builders.hpp"
+#include "topology/failures.hpp"
 #include "topology/network.hpp"
 
 namespace slackline {

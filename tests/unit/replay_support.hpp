@@ -9,6 +9,7 @@
 #include "replay/contents.hpp"
 #include "schedule/schedule.hpp"
 #include "topology/builders.hpp"
+#include "topology/failures.hpp"
 #include "topology/network.hpp"
 
 namespace slackline::testing {

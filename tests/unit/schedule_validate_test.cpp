@@ -5,6 +5,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "topology/builders.hpp"
+#include "topology/failures.hpp"
 
 namespace slackline {
 namespace {
