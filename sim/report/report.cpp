@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const RunResult& resu
           {"bytes", std::to_string(result.size.count())},
           {"segments", std::to_string(result.segments)},
           {"slowdowns", slowdown_list(result)},
-          {"network", result.model},
+          {"network", result.model + (result.every_nic ? "/nics" : "")},
           {"sharing", std::string(sharing_name(result.sharing))},
           {"time_us", optional_microseconds(result.time)},
           {"algbw_GBps", result.time ? fmt::format("{:.9g}", result.algbw_bytes_per_second() * 1e-9) : ""},
@@ -56,6 +56,15 @@ std::vector<std::pair<std::string, std::string>> fields_of(const RunResult& resu
           {"overhead", optional_number(result.overhead())},
           {"transfers", std::to_string(result.transfers)},
           {"events", std::to_string(result.events)},
+          {"group", result.group},
+          {"recovery", result.disturbed ? result.recovery : ""},
+          {"undisturbed_us", optional_microseconds(result.undisturbed)},
+          {"detection_us", result.disturbed ? microseconds(result.detection) : ""},
+          {"resending_us", result.disturbed ? microseconds(result.resending) : ""},
+          {"planning_us", result.disturbed ? microseconds(result.planning) : ""},
+          {"discarded_us", result.disturbed ? microseconds(result.discarded) : ""},
+          {"lost_bytes", result.disturbed ? std::to_string(result.lost.count()) : ""},
+          {"attempts", result.disturbed ? std::to_string(result.attempts) : ""},
           {"status", status}};
 }
 
@@ -90,6 +99,47 @@ std::string line(const std::string& label, const std::string& text) {
   return fmt::format("  {:<{}}{}\n", label, label_width, wrap(text, label_width + 2, line_width));
 }
 
+// Where the time went that the run lost against the same schedules on a network that nothing happens to.
+std::string disturbance_lines(const RunResult& result) {
+  std::string text;
+  if (!result.undisturbed) return text;
+  text += line("undisturbed", show_time(*result.undisturbed));
+  if (result.time) {
+    const Duration loss = *result.time - *result.undisturbed;
+    std::vector<std::string> parts;
+    Duration known;
+    const auto part = [&](Duration time, const std::string& what) {
+      if (time.count() <= 0) return;
+      parts.push_back(show_time(time) + " " + what);
+      known = known + time;
+    };
+    part(result.detection, "until failures were known and flows moved");
+    part(result.planning, "for new schedules");
+    part(result.discarded, "of work begun anew");
+    if (result.resending.count() > 0)
+      part(result.resending, fmt::format("for {} sent again", to_string(result.lost)));
+    const Duration slow = loss - known;
+    if (slow.count() > 0) parts.push_back(show_time(slow) + " of slower running");
+    std::string how;
+    for (size_t i = 0; i < parts.size(); ++i) how += (i ? ", " : "") + parts[i];
+    text += line("lost", loss.count() <= 0 ? "nothing" : show_time(loss) + " (" + percent(static_cast<double>(loss.count()) / static_cast<double>(result.undisturbed->count())) + "): " + how);
+    if (result.latest_arrival.count() > 0) text += line("", fmt::format("the latest rank arrived after {}", show_time(result.latest_arrival)));
+  }
+  if (result.attempts > 1) text += line("attempts", std::to_string(result.attempts));
+  return text;
+}
+
+std::string groups_table(const std::vector<RunResult>& groups) {
+  size_t widest = 5;
+  for (const RunResult& group : groups) widest = std::max(widest, group.group.size());
+  std::string text = fmt::format("  {:<{}}  {:<20}  {:>6}  {:>10}  {:>12}  {:>12}\n", "group", widest, "algorithm", "ranks", "size", "time", "busbw GB/s");
+  for (const RunResult& group : groups)
+    text += fmt::format("  {:<{}}  {:<20}  {:>6}  {:>10}  {:>12}  {:>12}\n", group.group, widest, group.algorithm, group.collective.ranks,
+                        to_string(group.size), group.time ? show_time(*group.time) : "-",
+                        group.time ? fmt::format("{:.2f}", group.busbw_bytes_per_second() * 1e-9) : "-");
+  return text;
+}
+
 }  // namespace
 
 std::string csv_field(const std::string& text) {
@@ -111,6 +161,12 @@ const std::string& csv_header() {
   return header;
 }
 
+std::string csv_rows(const RunResult& result) {
+  std::string text = csv_row(result, status_of(result)) + "\n";
+  for (const RunResult& group : result.groups) text += csv_row(group, status_of(group)) + "\n";
+  return text;
+}
+
 std::string csv_row(const RunResult& result, const std::string& status) {
   std::vector<std::string> values;
   for (const auto& [name, value] : fields_of(result, status)) values.push_back(value);
@@ -129,6 +185,12 @@ std::string csv_failure_row(const std::string& scenario, const std::string& coll
 std::string status_of(const RunResult& result) {
   for (const Finding& finding : result.findings)
     if (finding.severity == Severity::error) return "invalid: " + std::string(finding.rule) + ": " + finding.message;
+  switch (result.status) {
+    case PlayStatus::finished: return "ok";
+    case PlayStatus::stalled: return "stalled: " + (result.waiting.empty() ? std::string("nothing moves") : result.waiting.front());
+    case PlayStatus::cut:
+    case PlayStatus::interrupted: return "interrupted at " + show_time(result.stopped) + " of simulated time";
+  }
   return "ok";
 }
 
@@ -185,8 +247,8 @@ std::string result_table(const RunResult& result) {
   text += "\n";
   std::string layout = result.gpus_per_server ? fmt::format("{} of its GPUs a server in the group", result.gpus_per_server)
                                               : "servers with different numbers of ranks";
-  text += line("network", fmt::format("{}; {} ({} model, {} sharing)", result.topology, layout, result.model,
-                                      sharing_name(result.sharing)));
+  text += line("network", fmt::format("{}; {} ({} model, {} sharing{})", result.topology, layout, result.model,
+                                      sharing_name(result.sharing), result.every_nic ? ", every NIC" : ""));
   for (size_t i = 0; i < result.failures.size(); ++i) text += line(i ? "" : "broken", result.failures[i]);
   if (result.failures.empty()) text += line("broken", "nothing");
   if (!result.slowdowns.empty()) {
@@ -218,6 +280,12 @@ std::string result_table(const RunResult& result) {
     return text;
   }
   text += line("schedule", "proven right");
+  if (!result.ok()) {
+    text += line("status", result.status == PlayStatus::stalled
+                               ? fmt::format("STALLED: nothing has arrived after {}, and nothing more will", show_time(result.stopped))
+                               : fmt::format("INTERRUPTED: until then transfers had arrived up to {}", show_time(result.stopped)));
+    for (const std::string& waiting : result.waiting) text += line("", waiting);
+  }
   if (result.time)
     text += line("time", fmt::format("{}   algbw {:.4g} GB/s   busbw {:.4g} GB/s", show_time(*result.time),
                                      result.algbw_bytes_per_second() * 1e-9, result.busbw_bytes_per_second() * 1e-9));
@@ -230,6 +298,8 @@ std::string result_table(const RunResult& result) {
     text += line("fault-free ring", show_time(*result.fault_free));
     if (const auto overhead = result.overhead()) text += line("overhead", percent(*overhead) + " over the fault-free ring");
   }
+  if (result.disturbed) text += disturbance_lines(result);
+  if (!result.groups.empty()) text += groups_table(result.groups);
   return text;
 }
 
@@ -237,8 +307,8 @@ Json result_json(const RunResult& result) {
   Json json = Json::object();
   for (const auto& [name, value] : fields_of(result, status_of(result))) {
     // Numbers as numbers, but for those that a double would round.
-    static constexpr std::array<std::string_view, 8> words = {"scenario", "collective", "algorithm", "slowdowns",
-                                                              "network", "sharing", "bound", "status"};
+    static constexpr std::array<std::string_view, 10> words = {"scenario", "collective", "algorithm", "slowdowns", "network",
+                                                               "sharing", "bound", "group", "recovery", "status"};
     if (std::find(words.begin(), words.end(), name) != words.end())
       json[name] = value;
     else if (value.empty())
@@ -251,6 +321,11 @@ Json result_json(const RunResult& result) {
   json["notes"] = result.notes;
   json["bounds"] = bounds_json(result.bounds);
   json["findings"] = findings_json(result.findings);
+  json["waiting"] = result.waiting;
+  if (!result.groups.empty()) {
+    json["groups"] = Json::array();
+    for (const RunResult& group : result.groups) json["groups"].push_back(result_json(group));
+  }
   return json;
 }
 

@@ -14,11 +14,13 @@ const std::string& csv_header();
 /// The row of a result, without line end. `status` is "ok" or says what went wrong; fields that have no value are
 /// empty. Times in microseconds are exact to the picosecond; slack and overhead are fractions, not percent.
 std::string csv_row(const RunResult& result, const std::string& status);
+/// The row of a result and those of its groups, each with its own status and line end.
+std::string csv_rows(const RunResult& result);
 /// The row of a run that came to nothing: what is not given is empty.
 std::string csv_failure_row(const std::string& scenario, const std::string& collective, const std::string& algorithm, const std::string& status);
 /// One field, quoted where it must be (RFC 4180).
 std::string csv_field(const std::string& text);
-/// "ok", or "invalid: RULE: MESSAGE" of the first error.
+/// "ok", "invalid: RULE: MESSAGE" of the first error, "stalled: ..", "interrupted ..".
 std::string status_of(const RunResult& result);
 
 /// What a person reads at a glance; ends in a line end.

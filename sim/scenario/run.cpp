@@ -1,6 +1,7 @@
 #include "scenario/run.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "collectives/ring.hpp"
 #include "fabric/simulate.hpp"
@@ -65,29 +66,129 @@ std::string describe_topology(const Scenario& scenario) {
 }
 
 std::vector<std::string> describe_failures(const Scenario& scenario) {
+  constexpr size_t most = 12;
   std::vector<std::string> lines;
   for (const Failure& failure : scenario.failures) {
-    std::string text = "server " + std::to_string(failure.server) + ": ";
-    const size_t nics = scenario.topology.servers[static_cast<size_t>(failure.server)].nics.size();
-    const size_t dead = static_cast<size_t>(failure.nic_count) + failure.nic_indices.size();
-    std::vector<std::string> parts;
-    if (dead > 0 || (failure.slowdown == Fraction(1) && failure.nvlink.empty()))
-      parts.push_back(std::to_string(dead) + " of " + std::to_string(nics) + " NICs dead");
-    if (failure.slowdown > Fraction(1)) parts.push_back("NICs slower by " + failure.slowdown.to_string());
-    if (!failure.nvlink.empty()) {
-      std::string ends = "NVLinks of GPU " + std::to_string(failure.nvlink[0]);
-      if (failure.nvlink.size() == 2) ends += " to GPU " + std::to_string(failure.nvlink[1]);
-      if (failure.nvlink_count > 0)
-        parts.push_back(std::to_string(failure.nvlink_count) + " of the " + ends + " dead");
-      else if (failure.nvlink_remaining == Fraction(0))
-        parts.push_back(ends + " dead");
-      else
-        parts.push_back(ends + " at " + failure.nvlink_remaining.to_string() + " of their bandwidth");
+    if (lines.size() == most) {
+      lines.push_back("and " + std::to_string(scenario.failures.size() - most) + " more");
+      break;
     }
-    for (size_t i = 0; i < parts.size(); ++i) text += (i > 0 ? ", " : "") + parts[i];
-    lines.push_back(text);
+    lines.push_back(describe(failure, scenario.healthy_topology));
   }
   return lines;
+}
+
+bool disturbed(const Scenario& scenario) {
+  return has_timed(scenario.failures) || !scenario.arrivals.empty() || !scenario.background.empty();
+}
+
+// Whether schedules for one group are right for the other: they ask for the same on networks that look the same.
+bool alike(const PlayGroup& a, const PlayGroup& b) {
+  for (const char* key : {"collective", "schedule"})
+    if (a.document.json.at(key) != b.document.json.at(key)) return false;
+  const Network& x = a.scenario.network;
+  const Network& y = b.scenario.network;
+  if (x.ranks() != y.ranks() || x.links().size() != y.links().size() || x.vertices().size() != y.vertices().size()) return false;
+  for (int rank = 0; rank < x.ranks(); ++rank)
+    if (x.slowdown(rank) != y.slowdown(rank)) return false;
+  return std::equal(x.links().begin(), x.links().end(), y.links().begin(), [](const NetworkLink& p, const NetworkLink& q) {
+    return p.from == q.from && p.to == q.to && p.capacity == q.capacity && p.latency == q.latency && p.kind == q.kind && p.count == q.count;
+  });
+}
+
+// The whole of the servers that any group uses, in groups that are alike: then a rank's share of the NICs is what all groups
+// together leave to each on average, and the bounds of one group on shares hold for the last group to end.
+bool cover_servers(const std::vector<PlayGroup>& groups) {
+  const Scenario& first = groups.front().scenario;
+  std::vector<size_t> used(first.topology.servers.size(), 0);
+  for (const PlayGroup& group : groups) {
+    if (group.scenario.size != first.size || group.scenario.collective != first.collective) return false;
+    const auto chosen = chosen_gpus(group.scenario.topology, group.scenario.selection);
+    const auto of_first = chosen_gpus(first.topology, first.selection);
+    for (size_t s = 0; s < chosen.size(); ++s) {
+      if (chosen[s].size() != of_first[s].size()) return false;
+      used[s] += chosen[s].size();
+    }
+  }
+  for (size_t s = 0; s < used.size(); ++s)
+    if (used[s] != 0 && used[s] != first.topology.servers[s].gpus.size()) return false;
+  return true;
+}
+
+// Of a network whose every NIC counts; what breaks later or is mended counts as whole.
+std::vector<Bound> fabric_bounds(const Scenario& scenario) {
+  Topology best = scenario.healthy_topology;
+  std::vector<Failure> lasting;
+  for (const Failure& failure : scenario.failures)
+    if (!is_timed(failure)) lasting.push_back(failure);
+  apply_failures(best, lasting);
+  FabricOptions options = scenario.fabric;
+  options.reductions = false;
+  return lower_bounds({build_fabric_network(best, scenario.selection, options), scenario.collective, scenario.size, scenario.element});
+}
+
+void check_grain(const ScenarioDocument& document, const Scenario& scenario, const Schedule& schedule) {
+  const int64_t grain = scenario.element.count();
+  if (moves_between_positions(schedule) &&
+      (scenario.size.count() % grain != 0 || scenario.size.count() / grain % schedule.units() != 0))
+    throw Error(ErrorKind::input,
+                "this schedule moves data between positions of the message, and so needs a size that is a multiple of its " +
+                    std::to_string(schedule.units()) + " units of whole elements of " + to_string(scenario.element) + "; " +
+                    to_string(scenario.size) + " is not",
+                document.file + ": /collective/size");
+}
+
+// All groups at once with the schedules given, on the network at the start or a sound one, undisturbed.
+std::optional<Duration> play_quietly(const std::vector<PlayGroup>& groups, const std::vector<std::shared_ptr<const Generated>>& schedules,
+                                     bool healthy) {
+  std::vector<const Scenario*> scenarios;
+  for (const PlayGroup& group : groups) scenarios.push_back(&group.scenario);
+  std::vector<MessageLayout> layouts;
+  for (size_t i = 0; i < groups.size(); ++i)
+    layouts.emplace_back(groups[i].scenario.size, groups[i].scenario.element, schedules[i]->schedule.units());
+  std::vector<PlayedJob> jobs;
+  for (size_t i = 0; i < groups.size(); ++i)
+    jobs.push_back({schedules[i]->schedule, layouts[i], shared_ranks(scenarios, groups[i].scenario), {}});
+  SimulateOptions options;
+  options.sharing = groups.front().scenario.sharing;
+  return simulate(shared_network(scenarios, TimePoint(), healthy), jobs, options).time;
+}
+
+// The ring of every group on the sound network, all at once.
+std::optional<Duration> rings_time(const std::vector<PlayGroup>& groups) {
+  if (!groups.front().scenario.every_nic) return ring_time(groups.front().scenario, groups.front().scenario.healthy);
+  const auto ring = std::find_if(algorithms().begin(), algorithms().end(), [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
+  const Json options = {{"algorithm", "ring"}};
+  std::vector<std::shared_ptr<const Generated>> schedules;
+  for (const PlayGroup& group : groups) {
+    const Scenario& scenario = group.scenario;
+    const GenerateRequest request{scenario.healthy, scenario.collective, scenario.size, scenario.element, scenario.sharing, JsonCursor(options, "fault-free ring"), {}};
+    if (ring->inapplicable(request)) return std::nullopt;
+    schedules.push_back(std::make_shared<const Generated>(ring->generate(request)));
+  }
+  return play_quietly(groups, schedules, true);
+}
+
+// What is known of a group before it is played.
+RunResult describe_group(const PlayGroup& group) {
+  const Scenario& scenario = group.scenario;
+  RunResult result;
+  result.scenario = scenario.name;
+  result.group = scenario.group;
+  result.collective = scenario.collective;
+  result.servers = scenario.network.servers();
+  result.gpus_per_server = scenario.network.ranks_per_server();
+  result.size = scenario.size;
+  result.model = scenario.model;
+  result.every_nic = scenario.every_nic;
+  result.sharing = scenario.sharing;
+  for (const int rank : scenario.network.stragglers()) result.slowdowns.emplace_back(rank, scenario.network.slowdown(rank));
+  const Json& options = group.document.json.at("schedule");
+  result.algorithm = options.contains("file") ? fs::path(options.at("file").get<std::string>()).filename().string()
+                                              : options.at("algorithm").get<std::string>();
+  result.recovery = std::string(to_string(scenario.recovery.policy));
+  for (const Duration arrival : scenario.arrivals) result.latest_arrival = std::max(result.latest_arrival, arrival);
+  return result;
 }
 
 }  // namespace
@@ -139,49 +240,87 @@ Generated make_schedule(const ScenarioDocument& document, const Scenario& scenar
   return generate({scenario.network, scenario.collective, scenario.size, scenario.element, scenario.sharing, options, time});
 }
 
-RunResult run_scenario(const ScenarioDocument& document) {
-  const Scenario scenario = parse_scenario(document);
-  RunResult result;
-  result.scenario = scenario.name;
-  result.collective = scenario.collective;
-  result.servers = scenario.network.servers();
-  result.gpus_per_server = scenario.network.ranks_per_server();
-  result.size = scenario.size;
-  result.model = scenario.model;
-  result.sharing = scenario.sharing;
-  for (const int rank : scenario.network.stragglers()) result.slowdowns.emplace_back(rank, scenario.network.slowdown(rank));
-  result.topology = describe_topology(scenario);
-  result.failures = describe_failures(scenario);
+RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& options) {
+  const std::vector<ScenarioDocument> documents = group_documents(document);
+  std::deque<Scenario> scenarios;  // whose networks cannot be copied
+  for (const ScenarioDocument& group : documents) scenarios.push_back(parse_scenario(group));
+  static const Generated nothing;
+  std::vector<PlayGroup> groups;
+  for (size_t i = 0; i < documents.size(); ++i) groups.push_back({documents[i], scenarios[i], nothing});
 
-  const Generated generated = make_schedule(document, scenario);
-  const Json& options = document.json.at("schedule");
-  result.algorithm = options.contains("file") ? fs::path(options.at("file").get<std::string>()).filename().string()
-                                              : options.at("algorithm").get<std::string>();
-  result.segments = generated.segments;
-  result.notes = generated.notes;
-  result.transfers = generated.schedule.size();
-  result.bounds = scenario_bounds(scenario);
-  result.findings = validate(generated.schedule);
-  if (!result.valid()) return result;
-  const int64_t grain = scenario.element.count();
-  if (moves_between_positions(generated.schedule) &&
-      (scenario.size.count() % grain != 0 || scenario.size.count() / grain % generated.schedule.units() != 0))
-    throw Error(ErrorKind::input,
-                "this schedule moves data between positions of the message, and so needs a size that is a multiple of its " +
-                    std::to_string(generated.schedule.units()) + " units of whole elements of " + to_string(scenario.element) + "; " +
-                    to_string(scenario.size) + " is not",
-                document.file + ": /collective/size");
+  std::vector<RunResult> results;
+  std::vector<std::shared_ptr<const Generated>> schedules;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    RunResult result = describe_group(groups[i]);
+    size_t like = 0;
+    while (like < i && !alike(groups[like], groups[i])) ++like;
+    if (like < i) {
+      schedules.push_back(schedules[like]);
+      result.findings = results[like].findings;
+    } else {
+      schedules.push_back(std::make_shared<const Generated>(make_schedule(documents[i], scenarios[i])));
+      result.findings = validate(schedules[i]->schedule);
+    }
+    result.segments = schedules[i]->segments;
+    result.notes = schedules[i]->notes;
+    result.transfers = schedules[i]->schedule.size();
+    results.push_back(std::move(result));
+  }
+  std::vector<PlayGroup> ready;
+  for (size_t i = 0; i < groups.size(); ++i) ready.push_back({documents[i], scenarios[i], *schedules[i]});
 
-  const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
-  const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {.sharing = scenario.sharing});
-  result.time = played.time;
-  result.events = played.events;
+  const Scenario& first = scenarios.front();
+  RunResult total = results.front();
+  if (results.size() > 1) {
+    total.group = "all";
+    total.notes.clear();
+    for (size_t i = 1; i < results.size(); ++i) {
+      total.transfers += results[i].transfers;
+      total.latest_arrival = std::max(total.latest_arrival, results[i].latest_arrival);
+      if (total.valid()) total.findings = results[i].findings;
+    }
+  }
+  total.topology = describe_topology(first);
+  total.failures = describe_failures(first);
+  if (first.every_nic && (results.size() == 1 || !cover_servers(ready))) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].bounds = fabric_bounds(scenarios[i]);
+      if (total.bounds.empty() || results[i].bounds.front().time > total.bounds.front().time) total.bounds = results[i].bounds;
+    }
+  } else {
+    total.bounds = scenario_bounds(first);
+  }
+  if (!total.valid()) return total;
+  for (size_t i = 0; i < ready.size(); ++i) check_grain(documents[i], scenarios[i], schedules[i]->schedule);
+
+  PlayOutcome outcome = play(ready, options);
+  const SimulateResult& played = outcome.run.result;
+  total.status = played.status;
+  if (played.status == PlayStatus::finished) total.time = played.time;
+  total.stopped = played.time;
+  total.events = played.events;
+  total.detection = played.detection;
+  total.resending = played.resending;
+  total.lost = played.lost;
+  total.planning = outcome.planning;
+  total.discarded = outcome.discarded;
+  total.attempts = outcome.attempts;
+  total.waiting = played.waiting;
+  total.notes.insert(total.notes.end(), outcome.notes.begin(), outcome.notes.end());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (played.finished[i] && played.status == PlayStatus::finished) results[i].time = played.jobs[i];
+    results[i].status = total.status;
+  }
+  if (results.size() > 1) total.groups = std::move(results);
+  if (options.record_times || options.record_loads) total.played = std::make_shared<const PlayedRun>(std::move(outcome.run));
+  if (played.status == PlayStatus::interrupted) return total;
+  if (total.disturbed = disturbed(first); total.disturbed) total.undisturbed = play_quietly(ready, schedules, false);
   // The ring on a sound network is its own standard.
-  if (result.algorithm == "ring" && scenario.failures.empty())
-    result.fault_free = result.time;
+  if (total.algorithm == "ring" && first.failures.empty() && !total.disturbed && total.groups.empty())
+    total.fault_free = total.time;
   else
-    result.fault_free = ring_time(scenario, scenario.healthy);
-  return result;
+    total.fault_free = rings_time(ready);
+  return total;
 }
 
 }  // namespace slackline

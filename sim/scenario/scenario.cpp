@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <random>
+#include <span>
 
 #include "scenario/failures.hpp"
 #include "topology/builders.hpp"
@@ -35,6 +38,7 @@ RankSelection parse_ranks(const std::optional<JsonCursor>& ranks, const Topology
   RankSelection selection;
   selection.where = file + ": /ranks";
   if (!ranks) return selection;
+  if (const auto groups = ranks->find("groups")) groups->fail("several groups are for `slackline run` and `sweep` only");
   ranks->expect_object({"gpus_per_server", "gpus"});
   if (ranks->has("gpus_per_server") == ranks->has("gpus"))
     ranks->fail("needs either \"gpus_per_server\" (a number) or \"gpus\" (a list of GPUs, or one list per server)");
@@ -59,6 +63,153 @@ RankSelection parse_ranks(const std::optional<JsonCursor>& ranks, const Topology
     }
   }
   return selection;
+}
+
+constexpr std::array<std::string_view, 4> recovery_names = {"none", "reroute", "restart", "replan"};
+
+void parse_network(const JsonCursor& root, Scenario& scenario) {
+  static constexpr std::array<std::string_view, 1> models = {"flow"};
+  static constexpr std::array<std::string_view, 2> sharings = {"fair", "exclusive"}, nics = {"share", "each"},
+                                                   stripings = {"own", "all"}, rails = {"pxn", "switches"}, routings = {"ecmp", "spray"};
+  const auto network = root.find("network");
+  if (!network) return;
+  network->expect_object({"model", "sharing", "nics", "striping", "cross_rail", "routing", "seed"});
+  const auto is = [&](std::string_view key, std::span<const std::string_view> known, std::string_view what, std::string_view value) {
+    const auto given = network->find(key);
+    return given && given->one_of(known, what) == value;
+  };
+  if (const auto key = network->find("model")) scenario.model = key->one_of(models, "network model");
+  if (is("sharing", sharings, "sharing", "exclusive")) scenario.sharing = Sharing::exclusive;
+  scenario.every_nic = is("nics", nics, "view of NICs", "each");
+  scenario.fabric.stripe = is("striping", stripings, "striping", "all");
+  scenario.fabric.pxn = !is("cross_rail", rails, "way between rails", "switches");
+  scenario.fabric.spray = is("routing", routings, "routing", "spray");
+  if (const auto seed = network->find("seed")) scenario.fabric.seed = static_cast<uint64_t>(seed->integer(0, INT64_MAX));
+}
+
+void parse_collective(const JsonCursor& collective, Scenario& scenario) {
+  collective.expect_object({"type", "size", "element", "root", "reduction"});
+  const int ranks = scenario.network.ranks();
+  Collective& wanted = scenario.collective;
+  wanted.type = collective_type(collective.at("type").one_of(collective_type_names(), "collective"));
+  wanted.ranks = ranks;
+  if (const auto reduction_name = collective.find("reduction"))
+    wanted.reduction = reduction(reduction_name->one_of(reduction_names(), "reduction"));
+  if (has_root(wanted.type)) {
+    wanted.root = 0;
+    if (const auto given = collective.find("root")) wanted.root = static_cast<int>(given->integer(0, ranks - 1));
+  } else if (const auto given = collective.find("root")) {
+    given->fail("an " + std::string(to_string(wanted.type)) + " has no root");
+  }
+  scenario.size = collective.at("size").bytes();
+  if (scenario.size.count() < 1) collective.at("size").fail("a message has at least 1 byte");
+  if (scenario.size.count() > int64_t{1} << 50) collective.at("size").fail("a message has at most 1024 TiB");
+  if (const auto given = collective.find("element")) {
+    scenario.element = given->bytes();
+    if (scenario.element.count() < 1 || scenario.element.count() > 1024) given->fail("an element has 1 to 1024 bytes");
+  }
+  if (has_parts(wanted.type) && scenario.size.count() % (scenario.element.count() * ranks) != 0)
+    collective.at("size").fail("the message of an " + std::string(to_string(wanted.type)) + " consists of " + std::to_string(ranks) +
+                               " equal parts of whole elements; " + to_string(scenario.size) + " is no multiple of " +
+                               std::to_string(ranks) + " x " + to_string(scenario.element));
+}
+
+void parse_recovery(const JsonCursor& root, Scenario& scenario) {
+  const auto recovery = root.find("recovery");
+  if (!recovery) return;
+  recovery->expect_object({"policy", "detection", "migration", "planning", "acknowledged_chunk"});
+  Recovery& wanted = scenario.recovery;
+  const std::string name = recovery->at("policy").one_of(recovery_names, "recovery policy");
+  wanted.policy = static_cast<RecoveryPolicy>(std::find(recovery_names.begin(), recovery_names.end(), name) - recovery_names.begin());
+  // A sweep over policies carries the times of all of them; each policy takes those that it has a use for.
+  const auto time = [&](std::string_view key, bool needed) {
+    const auto given = recovery->find(key);
+    if (!given && needed) recovery->at(key);  // throws: it is missing
+    return given ? given->duration() : Duration();
+  };
+  wanted.detection = time("detection", wanted.policy != RecoveryPolicy::none);
+  wanted.migration = time("migration", false);
+  wanted.planning = time("planning", wanted.policy == RecoveryPolicy::restart || wanted.policy == RecoveryPolicy::replan);
+  if (const auto chunk = recovery->find("acknowledged_chunk")) {
+    wanted.acknowledged_chunk = chunk->bytes();
+    if (wanted.acknowledged_chunk.count() < 1) chunk->fail("a chunk has at least 1 byte");
+  }
+  if (wanted.policy == RecoveryPolicy::replan && scenario.collective.type != CollectiveType::allreduce &&
+      scenario.collective.type != CollectiveType::broadcast && scenario.collective.type != CollectiveType::reduce)
+    recovery->at("policy").fail("replan is for allreduce, broadcast and reduce, whose message can be continued from any point; " +
+                                std::string(to_string(scenario.collective.type)) + " consists of one part a rank: use restart");
+}
+
+// A number in [0, 1) that depends on nothing but the seed and the GPU, whatever groups there are.
+double draw(uint64_t seed, int server, int gpu, uint64_t which) {
+  std::mt19937_64 generator(seed * 0x9e3779b97f4a7c15 ^ static_cast<uint64_t>(server) << 32 ^ static_cast<uint64_t>(gpu) << 8 ^ which);
+  generator.discard(8);
+  return static_cast<double>(generator() >> 11) * 0x1p-53;
+}
+
+void parse_arrivals(const JsonCursor& root, Scenario& scenario) {
+  const auto arrivals = root.find("arrivals");
+  if (!arrivals) return;
+  arrivals->expect_object({"delays", "distribution", "mean", "deviation", "seed"});
+  if (arrivals->has("delays") == arrivals->has("distribution"))
+    arrivals->fail("needs either \"delays\" (an object from ranks to times) or \"distribution\" with \"mean\" and \"seed\"");
+  const int ranks = scenario.network.ranks();
+  scenario.arrivals.assign(static_cast<size_t>(ranks), Duration());
+  if (const auto delays = arrivals->find("delays")) {
+    for (const std::string_view key : {"mean", "deviation", "seed"})
+      if (const auto stray = arrivals->find(key)) stray->fail("belongs to a \"distribution\", which is not given");
+    for (const auto& [rank, delay] : delays->members()) {
+      const auto number = index(rank);
+      if (!number || *number >= static_cast<size_t>(ranks)) delay.fail("there is no rank \"" + rank + "\"; the ranks are 0 to " + std::to_string(ranks - 1));
+      scenario.arrivals[*number] = delay.duration();
+    }
+    return;
+  }
+  static constexpr std::array<std::string_view, 3> distributions = {"uniform", "exponential", "normal"};
+  const std::string distribution = arrivals->at("distribution").one_of(distributions, "distribution");
+  const double mean = static_cast<double>(arrivals->at("mean").duration().count());
+  const auto seed = static_cast<uint64_t>(arrivals->at("seed").integer(0, INT64_MAX));
+  double deviation = 0;
+  if (distribution == "normal")
+    deviation = static_cast<double>(arrivals->at("deviation").duration().count());
+  else if (const auto stray = arrivals->find("deviation"))
+    stray->fail("is for the distribution \"normal\"");
+  const std::vector<std::vector<int>> gpus = chosen_gpus(scenario.topology, scenario.selection);
+  size_t rank = 0;
+  for (size_t server = 0; server < gpus.size(); ++server) {
+    for (const int gpu : gpus[server]) {
+      const double u = draw(seed, static_cast<int>(server), gpu, 0), v = draw(seed, static_cast<int>(server), gpu, 1);
+      double delay = 2 * mean * u;
+      if (distribution == "exponential") delay = -mean * std::log1p(-u);
+      if (distribution == "normal") delay = mean + deviation * std::sqrt(-2 * std::log1p(-u)) * std::cos(2 * 3.14159265358979323846 * v);
+      scenario.arrivals[rank++] = Duration(static_cast<int64_t>(std::clamp(delay, 0.0, 9e18)));
+    }
+  }
+}
+
+void parse_background(const JsonCursor& root, Scenario& scenario) {
+  const auto list = root.find("background");
+  if (!list) return;
+  const auto end = [&](const JsonCursor& place, int& server, int& gpu) {
+    place.expect_object({"server", "gpu"});
+    const auto& servers = scenario.topology.servers;
+    server = static_cast<int>(place.at("server").integer(0, static_cast<int64_t>(servers.size()) - 1));
+    gpu = static_cast<int>(place.at("gpu").integer(0, static_cast<int64_t>(servers[static_cast<size_t>(server)].gpus.size()) - 1));
+  };
+  for (const JsonCursor& entry : list->elements()) {
+    entry.expect_object({"from", "to", "rate", "at", "until"});
+    BackgroundTraffic traffic;
+    end(entry.at("from"), traffic.from_server, traffic.from_gpu);
+    end(entry.at("to"), traffic.to_server, traffic.to_gpu);
+    if (traffic.from_server == traffic.to_server && traffic.from_gpu == traffic.to_gpu) entry.at("to").fail("traffic goes to another GPU than it comes from");
+    if (const auto rate = entry.find("rate")) traffic.rate = rate->bandwidth();
+    if (const auto at = entry.find("at")) traffic.at = TimePoint() + at->duration();
+    if (const auto until = entry.find("until")) {
+      traffic.until = TimePoint() + until->duration();
+      if (traffic.until <= traffic.at) until->fail("must be after the traffic's beginning");
+    }
+    scenario.background.push_back(traffic);
+  }
 }
 
 }  // namespace
@@ -130,59 +281,103 @@ std::vector<SweepPoint> sweep_points(const ScenarioDocument& document) {
   return points;
 }
 
+std::string_view to_string(RecoveryPolicy policy) { return recovery_names[static_cast<size_t>(policy)]; }
+
+std::vector<ScenarioDocument> group_documents(const ScenarioDocument& document) {
+  const JsonCursor root(document.json, document.file);
+  std::vector<ScenarioDocument> jobs;
+  const auto jobs_list = root.find("jobs");
+  if (jobs_list) {
+    const std::vector<JsonCursor> entries = jobs_list->elements();
+    if (entries.empty()) jobs_list->fail("needs at least one job");
+    for (size_t i = 0; i < entries.size(); ++i) {
+      entries[i].expect_object({"name", "ranks", "collective", "schedule", "arrivals"});
+      ScenarioDocument job = document;
+      job.json.erase("jobs");
+      for (const std::string_view key : {"ranks", "collective", "schedule", "arrivals"})
+        if (const auto own = entries[i].find(key)) job.json[std::string(key)] = own->value();
+      if (entries.size() > 1 || entries[i].has("name"))
+        job.json["group"] = entries[i].has("name") ? entries[i].at("name").string() : "job " + std::to_string(i);
+      jobs.push_back(std::move(job));
+    }
+  } else {
+    jobs.push_back(document);
+  }
+  std::vector<ScenarioDocument> groups;
+  for (ScenarioDocument& job : jobs) {
+    const JsonCursor top(job.json, job.file);
+    const auto ranks = top.find("ranks");
+    if (!ranks || !ranks->has("groups")) {
+      groups.push_back(std::move(job));
+      continue;
+    }
+    ranks->expect_object({"gpus_per_server", "groups"});
+    const Topology topology = build_topology(top.at("topology"), job.directory);
+    size_t most = 0;
+    for (const TopologyServer& server : topology.servers) most = std::max(most, server.gpus.size());
+    const int64_t each = ranks->at("gpus_per_server").integer(1, static_cast<int64_t>(most));
+    const auto possible = static_cast<int64_t>(most) / each;
+    const JsonCursor wanted = ranks->at("groups");
+    const int64_t count = wanted.value() == "all" ? possible : wanted.integer(1, possible);
+    const std::string prefix = job.json.contains("group") ? job.json["group"].get<std::string>() + "/" : "";
+    for (int64_t g = 0; g < count; ++g) {
+      ScenarioDocument group = job;
+      Json gpus = Json::array();
+      for (int64_t i = 0; i < each; ++i) gpus.push_back(g * each + i);
+      group.json["ranks"] = {{"gpus", std::move(gpus)}};
+      if (count > 1) group.json["group"] = prefix + "group " + std::to_string(g);
+      groups.push_back(std::move(group));
+    }
+  }
+  return groups;
+}
+
 Scenario parse_scenario(const ScenarioDocument& document) {
   const JsonCursor root(document.json, document.file);
-  root.expect_object({"name", "description", "topology", "ranks", "collective", "failures", "schedule", "network", "sweep"});
-  const std::string name = root.at("name").string();
+  root.expect_object({"name", "description", "topology", "ranks", "collective", "failures", "schedule", "network", "sweep", "recovery",
+                      "arrivals", "background", "jobs", "group"});
+  if (const auto jobs = root.find("jobs")) jobs->fail("several jobs are for `slackline run` and `sweep` only");
+  Scenario scenario{.name = root.at("name").string(),
+                    .group = root.has("group") ? root.at("group").string() : "",
+                    .healthy_topology = build_topology(root.at("topology"), document.directory),
+                    .topology = {},
+                    .failures = {},
+                    .selection = {},
+                    .network = Network({}, 0, {}, Duration()),
+                    .healthy = Network({}, 0, {}, Duration()),
+                    .collective = {},
+                    .size = {},
+                    .element = Bytes(4),
+                    .model = "flow",
+                    .fabric = {},
+                    .recovery = {},
+                    .arrivals = {},
+                    .background = {}};
+  if (const auto list = root.find("failures")) scenario.failures = parse_failures(*list, scenario.healthy_topology);
+  scenario.topology = scenario.healthy_topology;
+  apply_failures(scenario.topology, active_failures(scenario.failures, TimePoint()));
+  // What fails later must exist, too.
+  Topology worst = scenario.healthy_topology;
+  if (has_timed(scenario.failures)) apply_failures(worst, scenario.failures);
+  scenario.selection = parse_ranks(root.find("ranks"), scenario.topology, document.file);
+  scenario.healthy = build_network(scenario.healthy_topology, scenario.selection);
+  scenario.network = scenario.failures.empty() ? scenario.healthy.clone() : build_network(scenario.topology, scenario.selection);
 
-  Topology healthy_topology = build_topology(root.at("topology"), document.directory);
-  std::vector<Failure> failures;
-  if (const auto list = root.find("failures")) failures = parse_failures(*list, healthy_topology);
-  for (const Failure& failure : failures)
-    if (is_timed(failure)) throw Error(ErrorKind::input, "failures at a time (\"at\", \"until\", \"flap\", \"random\") are not played yet", failure.where);
-  Topology topology = healthy_topology;
-  apply_failures(topology, failures);
-  const RankSelection selection = parse_ranks(root.find("ranks"), topology, document.file);
-  Network healthy = build_network(healthy_topology, selection);
-  Network network = failures.empty() ? healthy.clone() : build_network(topology, selection);
-
-  const JsonCursor collective = root.at("collective");
-  collective.expect_object({"type", "size", "element", "root", "reduction"});
-  Collective wanted;
-  wanted.type = collective_type(collective.at("type").one_of(collective_type_names(), "collective"));
-  wanted.ranks = network.ranks();
-  if (const auto reduction_name = collective.find("reduction"))
-    wanted.reduction = reduction(reduction_name->one_of(reduction_names(), "reduction"));
-  if (has_root(wanted.type)) {
-    wanted.root = 0;
-    if (const auto given = collective.find("root")) wanted.root = static_cast<int>(given->integer(0, network.ranks() - 1));
-  } else if (const auto given = collective.find("root")) {
-    given->fail("an " + std::string(to_string(wanted.type)) + " has no root");
+  parse_network(root, scenario);
+  parse_collective(root.at("collective"), scenario);
+  parse_recovery(root, scenario);
+  parse_arrivals(root, scenario);
+  parse_background(root, scenario);
+  const bool moves = has_timed(scenario.failures) || !scenario.background.empty() || scenario.recovery.policy != RecoveryPolicy::none;
+  if (moves || !scenario.group.empty()) {
+    const auto network = root.find("network");
+    if (network && network->has("nics") && !scenario.every_nic)
+      network->at("nics").fail("failures at a time, recovery, background traffic and several groups are played with \"nics\": \"each\"");
+    scenario.every_nic = true;
   }
-  const Bytes size = collective.at("size").bytes();
-  if (size.count() < 1) collective.at("size").fail("a message has at least 1 byte");
-  if (size.count() > int64_t{1} << 50) collective.at("size").fail("a message has at most 1024 TiB");
-  Bytes element(4);
-  if (const auto given = collective.find("element")) {
-    element = given->bytes();
-    if (element.count() < 1 || element.count() > 1024) given->fail("an element has 1 to 1024 bytes");
-  }
-  if (has_parts(wanted.type) && size.count() % (element.count() * network.ranks()) != 0)
-    collective.at("size").fail("the message of an " + std::string(to_string(wanted.type)) + " consists of " +
-                               std::to_string(network.ranks()) + " equal parts of whole elements; " + to_string(size) +
-                               " is no multiple of " + std::to_string(network.ranks()) + " x " + to_string(element));
-
-  static constexpr std::array<std::string_view, 1> models = {"flow"};
-  static constexpr std::array<std::string_view, 2> sharings = {"fair", "exclusive"};
-  std::string model = "flow", sharing = "fair";
-  if (const auto given = root.find("network")) {
-    given->expect_object({"model", "sharing"});
-    if (const auto key = given->find("model")) model = key->one_of(models, "network model");
-    if (const auto key = given->find("sharing")) sharing = key->one_of(sharings, "sharing");
-  }
+  for (const Failure& failure : scenario.failures) scenario.fabric.reductions = scenario.fabric.reductions || failure.gpu >= 0;
   root.at("schedule").members();  // must be there, and an object
-  return {name,       std::move(topology), std::move(failures), std::move(network), std::move(healthy),
-          wanted,     size,                element,             model,              sharing == "fair" ? Sharing::fair : Sharing::exclusive};
+  return scenario;
 }
 
 }  // namespace slackline

@@ -11,6 +11,8 @@
 #include "base/json.hpp"
 #include "schedule/schedule.hpp"
 #include "topology/failures.hpp"
+#include "topology/fabric_network.hpp"
+#include "topology/failures.hpp"
 #include "topology/network.hpp"
 
 namespace slackline {
@@ -40,22 +42,59 @@ struct SweepPoint {
 /// Error{input} for axes that are no arrays, empty axes, more than a million points.
 std::vector<SweepPoint> sweep_points(const ScenarioDocument& document);
 
-/// A scenario, checked and made into what the libraries take.
+/// What is done about parts that fail while a collective runs.
+enum class RecoveryPolicy : uint8_t {
+  none,     ///< nothing: what is on dead parts waits until they come back
+  reroute,  ///< flows move to the parts that are left and send again what was not acknowledged
+  restart,  ///< the collective starts again from nothing, with a schedule for what is left
+  replan    ///< what is finished is kept, and the rest gets a schedule for what is left
+};
+std::string_view to_string(RecoveryPolicy policy);
+
+struct Recovery {
+  RecoveryPolicy policy = RecoveryPolicy::none;
+  Duration detection;                            ///< from a failure until it is known everywhere
+  Duration migration;                            ///< of reroute: from then until flows move
+  Duration planning;                             ///< of restart and replan: from then until the new schedule starts
+  Bytes acknowledged_chunk = Bytes(512 * 1024);  ///< of reroute
+};
+
+/// Traffic beside the collective.
+struct BackgroundTraffic {
+  int from_server = 0, from_gpu = 0, to_server = 0, to_gpu = 0;
+  Bandwidth rate;  ///< at most; 0: as fast as the network lets it
+  TimePoint at, until = TimePoint::never();
+};
+
+/// A scenario of one group, checked and made into what the libraries take.
 struct Scenario {
   std::string name;
-  Topology topology;                ///< with its failures
-  std::vector<Failure> failures;
-  Network network;                  ///< of `topology`
-  Network healthy;                  ///< the same without the failures
+  std::string group;                ///< where there are several; see group_documents()
+  Topology healthy_topology;
+  Topology topology;                ///< with the failures that are there at the start
+  std::vector<Failure> failures;    ///< all, also those to come
+  RankSelection selection;
+  Network network;                  ///< of `topology`: what schedules are made for
+  Network healthy;                  ///< of `healthy_topology`
   Collective collective;
   Bytes size;
   Bytes element;
   std::string model;                ///< of the network: "flow"
   Sharing sharing = Sharing::fair;
+  bool every_nic = false;           ///< played on build_fabric_network(), not on `network`
+  FabricOptions fabric;
+  Recovery recovery;
+  std::vector<Duration> arrivals;   ///< by rank; empty: all are there at the start
+  std::vector<BackgroundTraffic> background;
 };
 
+/// The scenario taken apart into one document a group: the entries of `jobs`, which replace `ranks`, `collective`, `schedule`
+/// and `arrivals`, and of each the groups that its `ranks.groups` asks for. Each has the key `group`, its name, where there
+/// are several. Throws Error{input}.
+std::vector<ScenarioDocument> group_documents(const ScenarioDocument& document);
+
 /// Checks everything but the `schedule` object, which its algorithm checks. Throws Error{input} at the file and JSON
-/// pointer of the first mistake.
+/// pointer of the first mistake; a scenario of several groups is one.
 Scenario parse_scenario(const ScenarioDocument& document);
 
 }  // namespace slackline

@@ -171,7 +171,7 @@ class FabricRouter : public Router {
     return path;
   }
 
-  // Between a GPU and a NIC of its server. False where PCIe and NVLink are known and there is no way.
+  // Between a GPU and a NIC of its server. False where there is no way.
   bool inside(const Network& network, const ServerParts& server, int gpu, int nic, bool outward, uint64_t part, Collected& collected,
               Duration& latency) const {
     const int nic_vertex = server.nics[static_cast<size_t>(nic)];
@@ -186,24 +186,18 @@ class FabricRouter : public Router {
         latency += network.links()[link].latency;
       }
     };
-    const auto has = [&](int vertex, LinkKind kind) {
-      const std::span<const uint32_t> links = outward ? network.out_links(vertex) : network.in_links(vertex);
-      return std::any_of(links.begin(), links.end(), [&](uint32_t l) { return network.links()[l].kind == kind; });
-    };
-    const std::span<const uint32_t> nic_links = outward ? network.in_links(nic_vertex) : network.out_links(nic_vertex);
-    const bool nic_on_pcie = std::any_of(nic_links.begin(), nic_links.end(),
-                                         [&](uint32_t l) { return network.links()[l].kind == LinkKind::pcie; });
-    if (std::find(own.begin(), own.end(), nic) == own.end() && has(gpu, LinkKind::nvlink)) {
+    const std::span<const uint32_t> gpu_links = outward ? network.out_links(gpu) : network.in_links(gpu);
+    const bool on_nvlink = std::any_of(gpu_links.begin(), gpu_links.end(), [&](uint32_t l) { return network.links()[l].kind == LinkKind::nvlink; });
+    if (std::find(own.begin(), own.end(), nic) == own.end() && on_nvlink) {
       // Over NVLink to the GPU next to the NIC, and from there on.
       const auto hop = path(gpu, owner, true, false);
-      const auto rest = nic_on_pcie ? path(owner, nic_vertex, false, true) : std::vector<uint32_t>();
+      const auto rest = path(owner, nic_vertex, false, true);
       if (hop && rest) {
         take(*hop);
         take(*rest);
         return true;
       }
     }
-    if (!nic_on_pcie) return true;  // what is between is not known, and no limit
     const auto direct = path(gpu, nic_vertex, false, true);
     if (!direct) return false;
     take(*direct);
@@ -344,16 +338,6 @@ Network build_fabric_network(const Topology& topology, const RankSelection& sele
     links.push_back({std::string(to_string(link.kind)) + " " + graph[from].name + " -> " + graph[to].name, vertex_of[from],
                      vertex_of[to], Bandwidth(capacity.numerator() / capacity.denominator()), link.latency, link.kind, link.count});
   }
-  for (int rank = 0; rank < ranks && options.reductions; ++rank) {
-    const size_t server = static_cast<size_t>(vertices[static_cast<size_t>(rank)].server);
-    size_t first = 0;  // rank of the server's first GPU
-    for (size_t s = 0; s < server; ++s) first += chosen[s].size();
-    const int gpu = chosen[server][static_cast<size_t>(rank) - first];
-    const std::optional<Bandwidth> limit = graph[topology.servers[server].gpus[static_cast<size_t>(gpu)]].reduction;
-    links.push_back({"reductions of " + vertices[static_cast<size_t>(rank)].name, rank, rank, limit ? *limit : Bandwidth(unlimited),
-                     Duration(0), LinkKind::pcie});
-  }
-
   std::vector<ServerParts> servers(topology.servers.size());
   std::vector<int> position(vertices.size(), -1);
   for (size_t s = 0; s < servers.size(); ++s) {
@@ -365,7 +349,36 @@ Network build_fabric_network(const Topology& topology, const RankSelection& sele
     }
     for (const TopologyVertexId nic : server.nics) servers[s].nics.push_back(vertex_of[nic]);
     assign_nics(topology, server, servers[s]);
+    // Where PCIe is not known a GPU has a way of a NIC's width to each of its own; without NVLink, to all.
+    for (size_t nic = 0; nic < server.nics.size(); ++nic) {
+      Bandwidth width;
+      bool on_pcie = false;
+      for (auto [edge, end] = boost::out_edges(server.nics[nic], graph); edge != end; ++edge) {
+        if (graph[*edge].kind == LinkKind::network) width = width + graph[*edge].bandwidth;
+        on_pcie = on_pcie || graph[*edge].kind == LinkKind::pcie;
+      }
+      for (size_t gpu = 0; gpu < server.gpus.size() && !on_pcie && width.count() > 0; ++gpu) {
+        const std::vector<int>& own = servers[s].own_nics[gpu];
+        const auto [edge, end] = boost::out_edges(server.gpus[gpu], graph);
+        const bool has_nvlink = std::any_of(edge, end, [&](const auto& e) { return graph[e].kind == LinkKind::nvlink; });
+        if (has_nvlink && std::find(own.begin(), own.end(), static_cast<int>(nic)) == own.end()) continue;
+        const int a = servers[s].gpus[gpu], b = servers[s].nics[nic];
+        const std::string &g = graph[server.gpus[gpu]].name, &n = graph[server.nics[nic]].name;
+        links.push_back({"way " + g + " -> " + n, a, b, width, Duration(), LinkKind::pcie});
+        links.push_back({"way " + n + " -> " + g, b, a, width, Duration(), LinkKind::pcie});
+      }
+    }
   }
+  for (int rank = 0; rank < ranks && options.reductions; ++rank) {
+    const size_t server = static_cast<size_t>(vertices[static_cast<size_t>(rank)].server);
+    size_t first = 0;  // rank of the server's first GPU
+    for (size_t s = 0; s < server; ++s) first += chosen[s].size();
+    const int gpu = chosen[server][static_cast<size_t>(rank) - first];
+    const std::optional<Bandwidth> limit = graph[topology.servers[server].gpus[static_cast<size_t>(gpu)]].reduction;
+    links.push_back({"reductions of " + vertices[static_cast<size_t>(rank)].name, rank, rank, limit ? *limit : Bandwidth(unlimited),
+                     Duration(0), LinkKind::pcie});
+  }
+
   Network network(std::move(vertices), ranks, std::move(links), topology.message_overhead);
   network.set_router(std::make_shared<FabricRouter>(options, std::move(kinds), std::move(servers), std::move(position)));
   return network;

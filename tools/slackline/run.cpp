@@ -4,6 +4,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "command.hpp"
+#include "interrupt.hpp"
 #include "report/report.hpp"
 
 namespace slackline {
@@ -14,11 +15,12 @@ struct Options {
   ScenarioOptions scenario;
   std::string format = "table", out;
   std::vector<std::string> compare;
+  double wall_limit = 0;
 };
 
 // The scenario with one algorithm after the other. One that does not apply has its reason in place of a time, and does
 // not make the command fail; a wrong name does.
-int compare(const ScenarioDocument& document, const Options& options) {
+int compare(const ScenarioDocument& document, const Options& options, const PlayOptions& play) {
   std::vector<RunResult> results;
   std::vector<std::string> status;
   std::vector<std::string_view> names;
@@ -31,7 +33,7 @@ int compare(const ScenarioDocument& document, const Options& options) {
     set_path(variant.json, "schedule.algorithm", name, "--compare");
     variant.json["schedule"].erase("file");
     try {
-      results.push_back(run_scenario(variant));
+      results.push_back(run_scenario(variant, play));
       status.push_back(status_of(results.back()));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::input) throw;
@@ -47,7 +49,7 @@ int compare(const ScenarioDocument& document, const Options& options) {
   if (options.format == "csv") {
     text = csv_header() + "\n";
     for (size_t i = 0; i < results.size(); ++i)
-      text += (results[i].time ? csv_row(results[i], status[i])
+      text += (results[i].time || results[i].stopped.count() > 0 ? csv_row(results[i], status[i])
                                : csv_failure_row(results[i].scenario, std::string(to_string(results[i].collective.type)),
                                                  results[i].algorithm, status[i])) +
               "\n";
@@ -60,7 +62,7 @@ int compare(const ScenarioDocument& document, const Options& options) {
     text = all.dump(2) + "\n";
   }
   put(options.out, text);
-  return std::all_of(results.begin(), results.end(), [](const RunResult& result) { return result.valid(); }) ? 0 : 1;
+  return std::all_of(results.begin(), results.end(), [](const RunResult& result) { return result.ok(); }) ? 0 : 1;
 }
 
 std::function<int()> add_run(CLI::App& app) {
@@ -71,17 +73,22 @@ std::function<int()> add_run(CLI::App& app) {
   app.add_option("--compare", options->compare, "Run the scenario with each of these algorithms and print one table")
       ->delimiter(',')
       ->type_name("NAME,NAME,..");
+  app.add_option("--wall-limit", options->wall_limit, "End the simulation after so many seconds of real time")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
   return [options] {
     keep_inputs(options->out, {options->scenario.file});
     const ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
-    if (!options->compare.empty()) return compare(document, *options);
-    const RunResult result = run_scenario(document);
+    PlayOptions play;
+    play.interrupted = interruption(options->wall_limit);
+    if (!options->compare.empty()) return compare(document, *options, play);
+    const RunResult result = run_scenario(document, play);
     std::string text;
     if (options->format == "table") text = result_table(result);
-    if (options->format == "csv") text = csv_header() + "\n" + csv_row(result, status_of(result)) + "\n";
+    if (options->format == "csv") text = csv_header() + "\n" + csv_rows(result);
     if (options->format == "json") text = result_json(result).dump(2) + "\n";
     put(options->out, text);
-    return result.valid() ? 0 : 1;
+    return result.ok() ? 0 : 1;
   };
 }
 

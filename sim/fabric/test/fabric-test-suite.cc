@@ -8,7 +8,10 @@
 #include <ns3/test.h>
 #include <ns3/uinteger.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
+#include <random>
 
 using namespace ns3;
 
@@ -202,6 +205,196 @@ class PlaybackTest : public TestCase
     }
 };
 
+/**
+ * Rates on random networks against progressive filling done naively in floating point: all rates rise together, and a flow
+ * stops where a link on its way is full. Checked after the start, after links have failed, slowed down and come back,
+ * and after flows have been cancelled and have ended; and what links carried against what flows sent.
+ */
+class MaxMinTest : public TestCase
+{
+  public:
+    MaxMinTest()
+        : TestCase("max-min fair rates on 1,000 random networks that change")
+    {
+    }
+
+  private:
+    struct Sent
+    {
+        const FlowRoute* route;
+        int64_t bytes;
+    };
+
+    static std::map<uint32_t, double>
+    Expected(const std::map<uint32_t, const FlowRoute*>& flows, const std::vector<int64_t>& capacities)
+    {
+        std::map<uint32_t, double> rates;
+        const auto weight = [](const FlowRoute* route, size_t i) {
+            return route->weights.empty() ? 1.0 : double(route->weights[i]) / FlowRoute::WHOLE;
+        };
+        std::map<uint32_t, const FlowRoute*> open = flows;
+        double level = 0;
+        while (!open.empty())
+        {
+            double step = 1e300;
+            std::vector<double> left(capacities.begin(), capacities.end());
+            std::vector<double> sum(capacities.size(), 0);
+            for (const auto& [tag, route] : flows)
+            {
+                for (size_t i = 0; i < route->links.size(); ++i)
+                {
+                    const double rate = open.count(tag) ? level : rates[tag];
+                    left[route->links[i]] -= rate * weight(route, i);
+                    sum[route->links[i]] += open.count(tag) ? weight(route, i) : 0;
+                }
+            }
+            for (size_t link = 0; link < capacities.size(); ++link)
+            {
+                if (sum[link] > 0)
+                {
+                    step = std::min(step, std::max(left[link], 0.0) / sum[link]);
+                }
+            }
+            level += step;
+            for (auto flow = open.begin(); flow != open.end();)
+            {
+                bool full = false;
+                for (const uint32_t link : flow->second->links)
+                {
+                    full = full || left[link] - step * sum[link] <= 1e-7 * double(capacities[link]) + 1e-3;
+                }
+                if (full)
+                {
+                    rates[flow->first] = level;
+                    flow = open.erase(flow);
+                }
+                else
+                {
+                    ++flow;
+                }
+            }
+        }
+        return rates;
+    }
+
+    void DoRun() override
+    {
+        for (uint32_t seed = 1; seed <= 1000; ++seed)
+        {
+            RunOne(seed);
+        }
+    }
+
+    void RunOne(uint32_t seed)
+    {
+        std::mt19937 random(seed);
+        const auto upTo = [&](uint32_t most) { return random() % most; };
+        Ptr<FlowEngine> engine = CreateObject<FlowEngine>();
+        Log log;
+        engine->AddListener(0, &log);
+        std::vector<int64_t> capacities;
+        const uint32_t links = 1 + upTo(10);
+        for (uint32_t link = 0; link < links; ++link)
+        {
+            capacities.push_back((1 + upTo(40)) * GBPS + upTo(1000));
+            engine->AddLink(MakeLink(capacities.back()));
+        }
+        std::deque<FlowRoute> routes;
+        const bool weighted = upTo(2) == 0;
+        for (uint32_t i = 0; i < 1 + upTo(12); ++i)
+        {
+            FlowRoute route{{}, PicoSeconds(upTo(1000))};
+            for (uint32_t link = 0; link < links; ++link)
+            {
+                if (upTo(3) == 0 || (link + 1 == links && route.links.empty()))
+                {
+                    route.links.push_back(link);
+                    if (weighted)
+                    {
+                        route.weights.push_back(FlowRoute::WHOLE / (1 + upTo(8)));
+                    }
+                }
+            }
+            routes.push_back(route);
+        }
+        std::vector<int64_t> carried(links, 0); // by flows that ended or were cancelled
+        std::map<uint32_t, Sent> sizes;
+        const auto carry = [&](uint32_t tag, int64_t bytes) {
+            const FlowRoute* route = sizes[tag].route;
+            for (size_t i = 0; i < route->links.size(); ++i)
+            {
+                carried[route->links[i]] += route->weights.empty()
+                                                ? bytes
+                                                : int64_t((__int128)bytes * route->weights[i] / FlowRoute::WHOLE);
+            }
+        };
+        const auto check = [&](const char* when) {
+            const std::map<uint32_t, const FlowRoute*> flows = engine->GetFlows();
+            const std::map<uint32_t, double> expected = Expected(flows, capacities);
+            for (const auto& [tag, rate] : expected)
+            {
+                NS_TEST_ASSERT_MSG_EQ_TOL(double(engine->GetRate(tag)), rate, 1e-6 * rate + 100, "seed " << seed << ", flow " << tag << ", " << when);
+            }
+        };
+        const uint32_t flows = 1 + upTo(15);
+        Simulator::ScheduleNow([&]() {
+            for (uint32_t tag = 0; tag < flows; ++tag)
+            {
+                sizes[tag] = {&routes[upTo(uint32_t(routes.size()))], int64_t(1 + upTo(100'000))};
+                engine->Request(tag, sizes[tag].route, sizes[tag].bytes);
+            }
+        });
+        Simulator::Schedule(PicoSeconds(1), [&]() { check("at the start"); });
+        for (uint32_t change = 1; change <= 6; ++change)
+        {
+            Simulator::Schedule(NanoSeconds(700 * change), [&, change]() {
+                if (change == 4)
+                {
+                    const std::map<uint32_t, const FlowRoute*> active = engine->GetFlows();
+                    for (const auto& [tag, route] : active)
+                    {
+                        if (upTo(3) == 0)
+                        {
+                            const int64_t sent = engine->Cancel(tag);
+                            NS_TEST_ASSERT_MSG_EQ((sent >= 0 && sent <= sizes[tag].bytes), true, "seed " << seed);
+                            carry(tag, sent);
+                            sizes.erase(tag);
+                        }
+                    }
+                    return;
+                }
+                for (uint32_t link = 0; link < links; ++link)
+                {
+                    if (upTo(3) == 0)
+                    {
+                        capacities[link] = upTo(3) == 0 && change < 6 ? 0 : (1 + upTo(40)) * GBPS;
+                        engine->SetCapacity(link, capacities[link]);
+                    }
+                }
+            });
+            Simulator::Schedule(NanoSeconds(700 * change) + PicoSeconds(1), [&]() { check("after a change"); });
+        }
+        Simulator::Schedule(MicroSeconds(6), [&]() {
+            for (uint32_t link = 0; link < links; ++link)
+            {
+                engine->SetCapacity(link, GBPS);
+            }
+        });
+        Simulator::Run();
+        for (const auto& [tag, sent] : sizes)
+        {
+            NS_TEST_ASSERT_MSG_EQ(log.arrived.count(tag), 1, "seed " << seed << ", flow " << tag << " arrives in the end");
+            carry(tag, sent.bytes);
+        }
+        for (uint32_t link = 0; link < links; ++link)
+        {
+            NS_TEST_ASSERT_MSG_EQ(engine->GetUse(link).bytes, carried[link], "seed " << seed << ": what went in came out");
+        }
+        engine->Dispose();
+        Simulator::Destroy();
+    }
+};
+
 class FabricTestSuite : public TestSuite
 {
   public:
@@ -212,6 +405,7 @@ class FabricTestSuite : public TestSuite
         AddTestCase(new ExclusiveSharingTest, TestCase::QUICK);
         AddTestCase(new EmptyFlowTest, TestCase::QUICK);
         AddTestCase(new PlaybackTest, TestCase::QUICK);
+        AddTestCase(new MaxMinTest, TestCase::QUICK);
     }
 };
 
