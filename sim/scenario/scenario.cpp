@@ -139,7 +139,8 @@ Scenario parse_scenario(const ScenarioDocument& document) {
   std::vector<Failure> failures;
   if (const auto list = root.find("failures")) failures = parse_failures(*list, healthy_topology);
   for (const Failure& failure : failures)
-    if (is_timed(failure)) throw Error(ErrorKind::input, "failures at a time (\"at\", \"until\", \"flap\", \"random\") are not played yet", failure.where);
+    if (is_timed(failure) || failure.gpu >= 0)
+      throw Error(ErrorKind::input, "failures at a time (\"at\", \"until\", \"flap\", \"random\") and of a \"gpu\" are not played yet", failure.where);
   Topology topology = healthy_topology;
   apply_failures(topology, failures);
   const RankSelection selection = parse_ranks(root.find("ranks"), topology, document.file);
