@@ -8,7 +8,7 @@ namespace slackline {
 
 namespace {
 
-constexpr int64_t most_drawn = 1'000'000;
+constexpr int64_t most_drawn = 100'000;
 
 int read_index(const JsonCursor& cursor) { return static_cast<int>(cursor.integer(0, INT32_MAX)); }
 
@@ -167,7 +167,7 @@ void draw_failures(const JsonCursor& entry, const Topology& topology, std::vecto
         const double wait = waiting.next();
         if (wait >= static_cast<double>(horizon.count() - now)) break;
         now += static_cast<int64_t>(wait);
-        if (static_cast<int64_t>(drawn.size()) == most_drawn) random.fail("draws more than a million failures; lower the rate or the horizon");
+        if (static_cast<int64_t>(drawn.size()) == most_drawn) random.fail("draws more than 100,000 failures; lower the rate or the horizon");
         Failure failure;
         failure.server = static_cast<int>(s);
         failure.nic_indices = {static_cast<int>(n)};

@@ -361,7 +361,17 @@ Scenario parse_scenario(const ScenarioDocument& document) {
   if (has_timed(scenario.failures)) apply_failures(worst, scenario.failures);
   scenario.selection = parse_ranks(root.find("ranks"), scenario.topology, document.file);
   scenario.healthy = build_network(scenario.healthy_topology, scenario.selection);
-  scenario.network = scenario.failures.empty() ? scenario.healthy.clone() : build_network(scenario.topology, scenario.selection);
+  try {
+    scenario.network = scenario.failures.empty() ? scenario.healthy.clone() : build_network(scenario.topology, scenario.selection);
+  } catch (const Error&) {
+    // What cuts a server off for a while is no reason to have no schedule.
+    if (!has_timed(scenario.failures)) throw;
+    Topology lasting = scenario.healthy_topology;
+    std::vector<Failure> failures = scenario.failures;
+    std::erase_if(failures, is_timed);
+    apply_failures(lasting, failures);
+    scenario.network = build_network(lasting, scenario.selection);
+  }
 
   parse_network(root, scenario);
   parse_collective(root.at("collective"), scenario);

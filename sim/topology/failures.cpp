@@ -37,6 +37,11 @@ TopologyVertexId gpu_of(const Topology& topology, const Failure& failure, int gp
   return gpus[static_cast<size_t>(gpu)];
 }
 
+void check_remaining(const Failure& failure, const Fraction& remaining, const std::string& what) {
+  if (remaining < Fraction(0) || remaining > Fraction(1))
+    fail(failure, "what remains of " + what + " is a fraction from 0 to 1, not " + remaining.to_string());
+}
+
 // Links between `a` and another vertex that `wanted` accepts, those from a first and then those to it, each in the order
 // in which they were added.
 template <class Wanted>
@@ -332,9 +337,8 @@ std::vector<Failure> resolve(const Topology& topology, const std::vector<Failure
 
 void apply_failures(Topology& topology, const std::vector<Failure>& failures) {
   for (const Failure& failure : resolve(topology, failures)) {
-    for (const Fraction& remaining : {failure.remaining, failure.nvlink_remaining})
-      if (remaining < Fraction(0) || remaining > Fraction(1))
-        fail(failure, "what remains of a part is a fraction from 0 to 1, not " + remaining.to_string());
+    check_remaining(failure, failure.remaining, "a part");
+    check_remaining(failure, failure.nvlink_remaining, "an NVLink");
     if (!failure.cable.empty()) fail_cable(topology, failure);
     if (!failure.net_switch.empty())
       scale(topology, failure, network_links_at(topology.graph, network_vertex(topology, failure, failure.net_switch, true)), failure.remaining);

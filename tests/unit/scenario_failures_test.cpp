@@ -1,200 +1,179 @@
-// Failures while a collective runs, and what is done about them, against closed forms and against the plain simulation.
-#include <gmock/gmock.h>
+// The `failures` of a scenario: what each entry means, errors at their places, and the random process.
+#include "scenario/failures.hpp"
+
 #include <gtest/gtest.h>
 
-#include "scenarios.hpp"
-#include "support/expect_error.hpp"
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "../support/expect_error.hpp"
+#include "../support/networks.hpp"
 
 namespace slackline {
 namespace {
 
-// Servers on a rail fabric of 50 GB/s NICs without latency, and the rest of a scenario as JSON text.
-ScenarioDocument cluster(int servers, int gpus, int nics, const std::string& rest) {
-  return {parse_json(fmt::format(R"({{"name": "test",
-            "topology": {{"builder": "rail_fabric", "servers": {}, "gpus_per_server": {}, "nics_per_server": {},
-                          "nic_bandwidth": "50 GB/s", "nic_latency": "0 us", "message_overhead": "0 ns",
-                          "nvlink_bandwidth": "900 GB/s", "nvlink_latency": "0 us"}}, {}}})",
-                                 servers, gpus, nics, rest),
-                     "test"),
-          "test", "."};
+std::vector<Failure> parse(const std::string& text, const Topology& topology = rail_fabric(2, 4, 4)) {
+  const Json json = parse_json(text, "s.json");
+  return parse_failures(JsonCursor(json, "s.json", "/failures"), topology);
 }
 
-double ms(const std::optional<Duration>& time) { return time ? static_cast<double>(time->count()) * 1e-9 : -1; }
-
-// A ring of two ranks: each sends half a gigabyte twice, at 50 GB/s a NIC.
-constexpr const char* gigabyte_ring = R"("collective": {"type": "allreduce", "size": "1000000000 B"}, "schedule": {"algorithm": "ring"})";
-
-TEST(Failures, RerouteAtHalfTime) {
-  // Two NICs a GPU: 10 ms. NIC 0 of server 0 dies at 5 ms, when half is done; 1 ms later the rest goes at half the speed.
-  const RunResult result = run_scenario(cluster(2, 1, 2, std::string(gigabyte_ring) +
-      R"(, "failures": [{"server": 0, "nics": [0], "at": "5 ms"}],
-      "recovery": {"policy": "reroute", "detection": "600 us", "migration": "400 us", "acknowledged_chunk": "1 B"})"));
-  EXPECT_NEAR(ms(result.undisturbed), 10, 1e-6);
-  EXPECT_NEAR(ms(result.time), 5 + 1 + 10, 1e-6);
-  EXPECT_NEAR(ms(result.detection), 1, 1e-9);
-  EXPECT_LE(result.lost.count(), 4);
+// Of a single entry: its description, which says all that there is in it.
+std::string meaning(const std::string& entry) {
+  const Topology topology = rail_fabric(2, 4, 4);
+  const std::vector<Failure> failures = parse("[" + entry + "]", topology);
+  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures.at(0).where, "s.json: /failures/0");
+  return describe(failures.at(0), topology);
 }
 
-TEST(Failures, RerouteSendsTheUnacknowledgedAgain) {
-  // At 4 ms each direction has sent 400 of 500 MB; with chunks of 300 MB only 300 count. 100 MB more at 50 GB/s: 2 ms.
-  const RunResult result = run_scenario(cluster(2, 1, 2, std::string(gigabyte_ring) +
-      R"(, "failures": [{"server": 0, "nics": [0], "at": "4 ms"}],
-      "recovery": {"policy": "reroute", "detection": "1 ms", "acknowledged_chunk": "300000000 B"})"));
-  EXPECT_NEAR(ms(result.time), 4 + 1 + (200 + 500) / 50.0, 1e-6);
-  EXPECT_EQ(result.lost.count(), 200'000'000);
-  EXPECT_NEAR(ms(result.resending), 2, 1e-6);
+std::string error(const std::string& entry) {
+  return error_of([&] { parse("[" + entry + "]"); });
 }
 
-TEST(Failures, BytesThatGoInComeOutOrAreLost) {
-  const ScenarioDocument document = cluster(3, 2, 4, R"("collective": {"type": "allreduce", "size": "1000000000 B"}, "ranks": {"gpus_per_server": 1},
-      "schedule": {"algorithm": "optcc", "segments": 8}, "failures": [{"server": 1, "nics": [0], "at": "3 ms", "until": "9 ms"},
-      {"server": 2, "nics": [1], "at": "5 ms"}], "recovery": {"policy": "reroute", "detection": "700 us"})");
-  const RunResult result = run_scenario(document, {.record_times = true});
-  ASSERT_TRUE(result.time);
-  ASSERT_TRUE(result.played);
-  const SimulateResult& played = result.played->result;
-  int64_t out = 0;
-  const Network& network = result.played->network;
-  for (size_t i = 0; i < network.links().size(); ++i)
-    if (network.links()[i].kind == LinkKind::network && network.vertices()[static_cast<size_t>(network.links()[i].from)].server >= 0)
-      out += played.links[i].bytes.count();
-  EXPECT_GT(result.lost.count(), 0);
-  // Parts of a byte are lost to rounding where a flow is striped.
-  EXPECT_NEAR(static_cast<double>(out), static_cast<double>(played.delivered.count() + played.lost.count()), 1000);
+TEST(ParseFailures, EveryKindOfPart) {
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": 2})"), "NICs 0 and 1 of server 1");
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": 0})"), "no NIC of server 1");
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": [3]})"), "NIC 3 of server 1");
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": [3], "remaining": "1/2"})"), "NIC 3 of server 1 at 1/2 of its bandwidth");
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": 2, "remaining": "0.5"})"), "NICs 0 and 1 of server 1 at 1/2 of their bandwidth");
+  EXPECT_EQ(meaning(R"({"server": 0, "nic": 3, "port": 0})"), "port 0 of NIC 3 of server 0 (to rail3)");
+  EXPECT_EQ(meaning(R"({"server": 0, "nic": 3, "port": 0, "remaining": "1/4"})"), "port 0 of NIC 3 of server 0 (to rail3) at 1/4 of its bandwidth");
+  EXPECT_EQ(meaning(R"({"cable": ["server0/nic3", "rail3"]})"), "cable server0/nic3 - rail3");
+  EXPECT_EQ(meaning(R"({"cable": ["server0/nic3", "rail3"], "remaining": "0.25"})"), "cable server0/nic3 - rail3 at 1/4 of its bandwidth");
+  EXPECT_EQ(meaning(R"({"switch": "rail3"})"), "switch rail3");
+  EXPECT_EQ(meaning(R"({"switch": "rail3", "remaining": "1/3"})"), "switch rail3 at 1/3 of its bandwidth");
+  EXPECT_EQ(meaning(R"({"server": 1, "gpu": 2, "reduction": "50 GB/s"})"), "GPU 2 of server 1 reduces at 50 GB/s");
+  EXPECT_EQ(meaning(R"({"server": 1, "slowdown": "3/2"})"), "NICs of server 1 slower by 3/2");
+  EXPECT_EQ(meaning(R"({"server": 1, "nvlink": [2]})"), "NVLinks from GPU 2 to an NVSwitch of server 1");
+  EXPECT_EQ(meaning(R"({"server": 1, "nvlink": [2], "count": 1})"), "1 of the NVLinks from GPU 2 to an NVSwitch of server 1");
+  EXPECT_EQ(meaning(R"({"server": 1, "nvlink": [0, 3], "remaining": "1/2"})"), "NVLinks between GPU 0 and GPU 3 of server 1 at 1/2 of their bandwidth");
+  EXPECT_EQ(meaning(R"({"server": 1, "nics": 1, "slowdown": "2", "nvlink": [0]})"),
+            "NIC 0 of server 1, NICs of server 1 slower by 2, NVLinks from GPU 0 to an NVSwitch of server 1");
 }
 
-TEST(Failures, FlappingTakesAsMuchLongerAsItIsDown) {
-  // One NIC a server, 20 ms. Down for the first 3/4 ms of every 2 ms: after 16 whole periods 20 ms have been up.
-  const RunResult result = run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) +
-      R"(, "failures": [{"server": 1, "nics": [0], "at": "0 ms", "flap": {"period": "2 ms", "duty": "3/8"}}])"));
-  EXPECT_NEAR(ms(result.time), 32, 1e-6);
+TEST(ParseFailures, Times) {
+  EXPECT_EQ(meaning(R"({"switch": "rail3", "at": "12 ms", "until": "20 ms"})"), "switch rail3 from 12 ms until 20 ms");
+  EXPECT_EQ(meaning(R"({"switch": "rail3", "until": "0.5 h"})"), "switch rail3 until 1800 s");
+  EXPECT_EQ(meaning(R"({"cable": ["server0/nic3", "rail3"], "at": "1 min", "flap": {"period": "2 ms", "duty": "1/4"}})"),
+            "cable server0/nic3 - rail3, broken for the first 500 us of every 2 ms from 60 s");
+  const std::vector<Failure> failures = parse(R"([{"switch": "rail0", "at": "0 s"}, {"switch": "rail1", "flap": {"period": "10 ps", "duty": "1/3"}}])");
+  EXPECT_FALSE(is_timed(failures[0]));
+  EXPECT_TRUE(is_timed(failures[1]));
+  EXPECT_EQ(failures[1].flap_down, Duration(3));  // rounded down
+  // A count keeps its NICs.
+  EXPECT_EQ(parse(R"([{"server": 0, "nics": [0], "until": "1 ms"}, {"server": 0, "nics": 1, "at": "0.9 ms"}, {"server": 0, "nics": 1, "at": "1 ms"}])")[1].nic_indices,
+            std::vector<int>{1});
 }
 
-TEST(Failures, NothingIsDone) {
-  const RunResult result = run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + R"(, "failures": [{"server": 1, "nics": [0], "at": "15 ms"}])"));
-  EXPECT_FALSE(result.time);
-  EXPECT_EQ(result.status, PlayStatus::stalled);
-  EXPECT_THAT(result.waiting.front(), testing::HasSubstr("server1/nic0"));
-  // It comes back: as if time had stood still.
-  EXPECT_NEAR(ms(run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + R"(, "failures": [{"server": 1, "nics": [0], "at": "15 ms", "until": "40 ms"}])")).time), 45, 1e-6);
+TEST(ParseFailures, Errors) {
+  const std::string at = "s.json: /failures/0";
+  EXPECT_EQ(error(R"({"server": 0})").substr(0, 59), at + ": needs \"nics\" (how many or which die), ");
+  EXPECT_EQ(error(R"({"nics": 1})"), at + ": needs the key \"server\"");
+  EXPECT_EQ(error(R"({"server": 0, "nix": 1})"), at + "/nix: unknown key \"nix\"; did you mean \"nic\"?");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 5})"), at + ": server 0 has 4 NICs, of which 4 were still alive: 5 cannot fail");
+  EXPECT_EQ(error(R"({"server": 0, "nics": [4]})"), at + ": server 0 has no NIC 4; it has NICs 0 to 3");
+  EXPECT_EQ(error(R"({"server": 2, "nics": 1})"), at + ": server 2 does not exist; the topology has servers 0 to 1");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 1, "remaining": "3/2"})"), at + "/remaining: what remains is a fraction from 0 to 1, not 3/2");
+  EXPECT_EQ(error(R"({"server": 0, "slowdown": 2, "remaining": "1/2"})"),
+            at + "/remaining: belongs to \"nics\", an \"nvlink\" or another part, and none is given");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 1, "nvlink": [0], "remaining": "1/2"})"),
+            at + "/remaining: is it of the \"nics\" or of the \"nvlink\"? write two entries");
+  EXPECT_EQ(error(R"({"server": 0, "nvlink": [0], "count": 1, "remaining": "1/2"})"),
+            at + "/remaining: an NVLink has either a \"count\" of dead links or a fraction \"remaining\", not both");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 1, "count": 1})"), at + "/count: belongs to an \"nvlink\", which is not given");
+  EXPECT_EQ(error(R"({"server": 0, "nic": 1})"), at + ": needs the key \"port\"");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 1, "port": 1})"), at + "/port: belongs to a \"nic\", which is not given");
+  EXPECT_EQ(error(R"({"server": 0, "nic": 1, "port": 0, "nics": 1})"), at + "/nics: stands beside \"nic\"; write an entry for each");
+  EXPECT_EQ(error(R"({"switch": "rail0", "cable": ["a", "b"]})"), at + "/switch: stands beside \"cable\"; write an entry for each");
+  EXPECT_EQ(error(R"({"cable": ["rail0"]})"), at + "/cable: a cable is named by the two vertices that it joins");
+  EXPECT_EQ(error(R"({"server": 0, "switch": "rail0"})"), at + "/server: a switch is found by name; \"server\" does not belong to it");
+  EXPECT_EQ(error(R"({"switch": ""})"), at + "/switch: a name must not be empty");
+  EXPECT_EQ(error(R"({"server": 0, "gpu": 1})"), at + ": needs the key \"reduction\"");
+  EXPECT_EQ(error(R"({"server": 0, "nics": 1, "reduction": "1 GB/s"})"), at + "/reduction: belongs to a \"gpu\", which is not given");
+  EXPECT_EQ(error(R"({"server": 0, "gpu": 1, "reduction": "1 GB/s", "remaining": 0})"), at + "/remaining: a GPU has a \"reduction\" rate instead");
+  EXPECT_EQ(error(R"({"switch": "rail0", "at": "2 ms", "until": "2 ms"})"), at + "/until: must be after the failure's beginning at 2 ms");
+  EXPECT_EQ(error(R"({"switch": "rail0", "flap": {"period": "0 s", "duty": "1/2"}})"), at + "/flap/period: a period must be above 0");
+  EXPECT_EQ(error(R"({"switch": "rail0", "flap": {"period": "1 s", "duty": "3/2"}})"), at + "/flap/duty: a duty is a fraction from 0 to 1, not 3/2");
+  EXPECT_EQ(error(R"({"switch": "rail0", "flap": {"period": "1 s", "dutty": 1}})"), at + "/flap/dutty: unknown key \"dutty\"; did you mean \"duty\"?");
 }
 
-TEST(Failures, NoNicIsLeft) {
-  for (const std::string policy : {"reroute", "restart", "replan"}) {
-    const RunResult result = run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + fmt::format(R"(, "failures": [{{"server": 1, "nics": [0], "at": "15 ms"}}],
-        "recovery": {{"policy": "{}", "detection": "1 ms", "planning": "1 ms"}})", policy)));
-    EXPECT_EQ(result.status, PlayStatus::stalled) << policy;
-    EXPECT_FALSE(result.waiting.empty()) << policy;
+std::string random_entry(int seed, const std::string& rate, const std::string& rest) {
+  return R"([{"random": {"seed": )" + std::to_string(seed) + R"(, "nic_failures_per_hour": ")" + rate + R"(", )" + rest + "}}]";
+}
+
+// Server, NIC, at, until, of every failure.
+std::vector<std::array<int64_t, 4>> drawn(const std::vector<Failure>& failures) {
+  std::vector<std::array<int64_t, 4>> result;
+  for (const Failure& failure : failures) result.push_back({failure.server, failure.nic_indices.at(0), failure.at.count(), failure.until.count()});
+  return result;
+}
+
+TEST(RandomFailures, TheSameSeedDrawsTheSame) {
+  const std::string rest = R"("repair": "10 min", "horizon": "10 h")";
+  const auto once = drawn(parse(random_entry(7, "0.5", rest)));
+  EXPECT_GT(once.size(), 10u);
+  EXPECT_EQ(once, drawn(parse(random_entry(7, "0.5", rest))));
+  EXPECT_NE(once, drawn(parse(random_entry(8, "0.5", rest))));
+  EXPECT_TRUE(std::is_sorted(once.begin(), once.end(), [](const auto& a, const auto& b) { return a[2] < b[2]; }));
+  // A NIC's failures are its own, whatever others there are.
+  std::vector<std::array<int64_t, 4>> of_four;
+  for (const auto& failure : drawn(parse(random_entry(7, "0.5", rest), rail_fabric(3, 4, 8))))
+    if (failure[0] < 2 && failure[1] < 4) of_four.push_back(failure);
+  EXPECT_EQ(of_four, once);
+}
+
+TEST(RandomFailures, ArePoissonPerNic) {
+  // 8 NICs, 2 failures per working hour, repaired at once for practical purposes: 16,000 expected with a deviation of 126.
+  const std::vector<Failure> failures = parse(random_entry(1, "2", R"("repair": "1 ps", "horizon": "1000 h")"));
+  EXPECT_NEAR(static_cast<double>(failures.size()), 16'000, 4 * 126);
+  std::map<std::pair<int, int>, int64_t> last;
+  std::map<std::pair<int, int>, int> count;
+  double above_mean = 0;
+  for (const Failure& failure : failures) {
+    const std::pair nic(failure.server, failure.nic_indices.at(0));
+    EXPECT_EQ(failure.until - failure.at, Duration(1));
+    EXPECT_LT(failure.at, TimePoint() + parse_duration("1000 h"));
+    if (static_cast<double>(failure.at.count() - last[nic]) > 1800e12) ++above_mean;
+    last[nic] = failure.at.count();
+    ++count[nic];
   }
+  ASSERT_EQ(count.size(), 8u);
+  for (const auto& [nic, number] : count) EXPECT_NEAR(number, 2000, 4 * 45);
+  // Waiting times are exponential: a part of 1/e exceeds the mean.
+  EXPECT_NEAR(above_mean / static_cast<double>(failures.size()), std::exp(-1), 0.016);
 }
 
-TEST(Failures, RestartAgainstReplan) {
-  const std::string rest = R"("collective": {"type": "allreduce", "size": "1 GiB"}, "schedule": {"algorithm": "optcc", "segments": 16}, "network": {"nics": "each"})";
-  const std::string failure = R"(, "failures": [{"server": 0, "nics": [0]}])";
-  const std::string timed = R"(, "failures": [{"server": 0, "nics": [0], "at": "20 ms"}], "recovery": {"policy": "POLICY", "detection": "1 ms", "planning": "2 ms"})";
-  const auto with = [&](const std::string& policy) {
-    std::string text = timed;
-    return text.replace(text.find("POLICY"), 6, policy);
-  };
-  const double damaged = ms(run_scenario(cluster(5, 1, 2, rest + failure)).time);
-  const RunResult restart = run_scenario(cluster(5, 1, 2, rest + with("restart")), {.record_times = true});
-  EXPECT_NEAR(ms(restart.time), 20 + 1 + 2 + damaged, 1e-6);
-  EXPECT_NEAR(ms(restart.discarded), 20, 1e-9);
-  EXPECT_EQ(restart.attempts, 2);
-  EXPECT_EQ(restart.played->groups.size(), 2u);
-
-  const RunResult replan = run_scenario(cluster(5, 1, 2, rest + with("replan")), {.record_times = true});
-  ASSERT_EQ(replan.played->groups.size(), 2u);
-  const Bytes left(replan.played->groups[1].layout.size());
-  EXPECT_LT(left.count(), int64_t{1} << 30);
-  EXPECT_GT(left.count(), 0);
-  // What is left takes as long as a message of that size on the damaged network.
-  ScenarioDocument smaller = cluster(5, 1, 2, rest + failure);
-  set_path(smaller.json, "collective.size", std::to_string(left.count()) + " B", "test");
-  EXPECT_NEAR(ms(replan.time), 20 + 1 + 2 + ms(run_scenario(smaller).time), 1e-6);
-  EXPECT_LT(ms(replan.time), ms(restart.time));
-}
-
-TEST(Failures, FailureDuringRecovery) {
-  const RunResult result = run_scenario(cluster(3, 1, 4, R"("collective": {"type": "allreduce", "size": "1 GiB"}, "schedule": {"algorithm": "ring"},
-      "failures": [{"server": 0, "nics": [0], "at": "2 ms"}, {"server": 1, "nics": [1], "at": "2500 us"}, {"server": 0, "nics": [2], "at": "6 ms"}],
-      "recovery": {"policy": "restart", "detection": "1 ms", "planning": "1 ms"})"));
-  ASSERT_TRUE(result.time);
-  EXPECT_EQ(result.attempts, 3);  // the second failure is part of what the first restart plans for
-}
-
-TEST(Failures, SlowReductionsLimitWhatARankReceives) {
-  // Of the two steps of the ring only the first reduces, at 10 instead of 50 GB/s.
-  const RunResult result = run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + R"(, "failures": [{"server": 0, "gpu": 0, "reduction": "10 GB/s"}])"));
-  EXPECT_NEAR(ms(result.time), 50 + 10, 1e-6);
-  const RunResult each = run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + R"(, "failures": [{"server": 0, "gpu": 0, "reduction": "10 GB/s"}], "network": {"nics": "each"})"));
-  EXPECT_NEAR(ms(each.time), 50 + 10, 1e-6);
-}
-
-TEST(Failures, SharesAgreeWithAllGroups) {
-  for (const std::string algorithm : {R"({"algorithm": "ring"})", R"({"algorithm": "optcc", "segments": 16})", R"({"algorithm": "r2ccl"})",
-                                      R"({"algorithm": "nested_rings"})"}) {
-    for (const int dead : {0, 1, 2, 4}) {
-      const std::string rest = fmt::format(R"("collective": {{"type": "allreduce", "size": "1 GiB"}}, "schedule": {}, "failures": [{{"server": 0, "nics": {}}}])", algorithm, dead);
-      const RunResult share = run_scenario(cluster(6, 8, 8, rest + R"(, "ranks": {"gpus_per_server": 1})"));
-      const RunResult all = run_scenario(cluster(6, 8, 8, rest + R"(, "ranks": {"gpus_per_server": 1, "groups": "all"})"));
-      ASSERT_TRUE(share.time && all.time) << algorithm << " " << dead;
-      EXPECT_NEAR(ms(all.time) / ms(share.time), 1, 0.01) << algorithm << " " << dead;
-      EXPECT_EQ(all.groups.size(), 8u);
-      EXPECT_EQ(all.bounds.front().time, share.bounds.front().time);
-      EXPECT_GE(all.time->count(), all.bounds.front().time.count());
-    }
+TEST(RandomFailures, ANicFailsAgainOnlyAfterItsRepair) {
+  std::map<std::pair<int, int>, TimePoint> whole;
+  for (const Failure& failure : parse(random_entry(3, "5", R"("repair": "30 min", "horizon": "100 h")"))) {
+    TimePoint& since = whole[{failure.server, failure.nic_indices.at(0)}];
+    EXPECT_GE(failure.at, since);
+    since = failure.until;
+    EXPECT_EQ(failure.until - failure.at, parse_duration("30 min"));
   }
+  EXPECT_EQ(whole.size(), 8u);
+  // Without repair once at most.
+  std::map<std::pair<int, int>, int> count;
+  for (const Failure& failure : parse(random_entry(3, "5", R"("horizon": "100 h")"))) {
+    EXPECT_EQ(failure.until, TimePoint::never());
+    EXPECT_EQ(++count[std::pair(failure.server, failure.nic_indices.at(0))], 1);
+  }
+  EXPECT_EQ(count.size(), 8u);
 }
 
-TEST(Failures, LateRanks) {
-  // A rank of a ring sends all it has to send one after the other, from its arrival on.
-  const RunResult late = run_scenario(cluster(4, 1, 1, R"("collective": {"type": "allreduce", "size": "1000000000 B"}, "schedule": {"algorithm": "ring"}, "arrivals": {"delays": {"2": "7 ms"}})"));
-  EXPECT_NEAR(ms(late.time), 7 + 30, 1e-5);
-  EXPECT_NEAR(ms(late.undisturbed), 30, 1e-5);
-  const auto drawn = [](int seed) {
-    return run_scenario(cluster(4, 1, 1, fmt::format(R"("collective": {{"type": "allreduce", "size": "1000000000 B"}}, "schedule": {{"algorithm": "ring"}},
-      "arrivals": {{"distribution": "exponential", "mean": "2 ms", "seed": {}}})", seed)));
-  };
-  EXPECT_EQ(drawn(1).time, drawn(1).time);
-  EXPECT_NE(drawn(1).time, drawn(2).time);
-  EXPECT_GE(ms(drawn(1).time), 30 + ms(drawn(1).latest_arrival) - 1e-5);
-}
-
-TEST(Failures, BackgroundTrafficTakesItsShare) {
-  // Rank 0 sends to rank 1 over a NIC that it shares in halves until the other traffic ends; one direction sets the pace.
-  const std::string traffic = R"(, "background": [{"from": {"server": 0, "gpu": 0}, "to": {"server": 1, "gpu": 0}REST}])";
-  const auto with = [&](const std::string& rest) {
-    std::string text = traffic;
-    return ms(run_scenario(cluster(2, 1, 1, gigabyte_ring + text.replace(text.find("REST"), 4, rest))).time);
-  };
-  EXPECT_NEAR(with(""), 40, 1e-5);
-  EXPECT_NEAR(with(R"(, "rate": "10 GB/s")"), 25, 1e-5);
-  EXPECT_NEAR(with(R"(, "at": "4 ms", "until": "10 ms")"), 23, 1e-5);
-}
-
-TEST(Failures, JobsSideBySide) {
-  const RunResult result = run_scenario(cluster(2, 2, 1, R"("jobs": [
-      {"name": "big", "ranks": {"gpus": [0]}, "collective": {"type": "allreduce", "size": "1000000000 B"}, "schedule": {"algorithm": "ring"}},
-      {"name": "small", "ranks": {"gpus": [1]}, "collective": {"type": "broadcast", "size": "200000000 B"}, "schedule": {"algorithm": "ring"}}],
-      "collective": {"type": "allreduce", "size": "1 B"}, "schedule": {"algorithm": "ring"})"));
-  ASSERT_EQ(result.groups.size(), 2u);
-  // Both share the NIC; the broadcast's 200 MB at 25 GB/s take 8 ms, which cost the AllReduce 4 of its 20.
-  EXPECT_NEAR(ms(result.groups[1].time), 8, 0.5);
-  EXPECT_NEAR(ms(result.groups[0].time), 24, 0.5);
-  EXPECT_EQ(result.time, result.groups[0].time);
-}
-
-TEST(Failures, BadInput) {
-  const auto error = [](const std::string& rest) { return error_of([&] { run_scenario(cluster(2, 1, 1, std::string(gigabyte_ring) + rest)); }); };
-  EXPECT_THAT(error(R"(, "recovery": {"policy": "reroute"})"), testing::AllOf(testing::HasSubstr("/recovery"), testing::HasSubstr("detection")));
-  EXPECT_THAT(error(R"(, "recovery": {"policy": "rerout", "detection": "1 ms"})"), testing::HasSubstr("reroute"));
-  EXPECT_THAT(error(R"(, "failures": [{"server": 0, "nics": [0], "at": "2 ms", "until": "1 ms"}])"), testing::HasSubstr("/failures/0/until"));
-  EXPECT_THAT(error(R"(, "failures": [{"server": 0, "nics": [7], "at": "2 ms"}])"), testing::HasSubstr("has no NIC 7"));
-  EXPECT_THAT(error(R"(, "failures": [{"switch": "rail9", "at": "2 ms"}])"), testing::HasSubstr("rail9"));
-  EXPECT_THAT(error(R"(, "network": {"nics": "share"}, "failures": [{"server": 0, "nics": [0], "at": "2 ms"}])"), testing::HasSubstr("/network/nics"));
-  EXPECT_THAT(error(R"(, "arrivals": {"delays": {"5": "1 ms"}})"), testing::HasSubstr("there is no rank"));
-  EXPECT_THAT(error(R"(, "background": [{"from": {"server": 0, "gpu": 0}, "to": {"server": 0, "gpu": 0}}])"), testing::HasSubstr("/background/0/to"));
+TEST(RandomFailures, ErrorsAndLimits) {
+  const std::string at = "s.json: /failures/0/random";
+  EXPECT_TRUE(parse(random_entry(1, "0", R"("horizon": "1 h")")).empty());
+  EXPECT_EQ(error_of([] { parse(random_entry(1, "1", R"("repair": "1 s")")); }), at + ": needs the key \"horizon\"");
+  EXPECT_EQ(error_of([] { parse(random_entry(-1, "1", R"("horizon": "1 h")")); }),
+            at + "/seed: must be a whole number from 0 to 9223372036854775807, not -1");
+  EXPECT_EQ(error_of([] { parse(random_entry(1, "-1", R"("horizon": "1 h")")); }), at + "/nic_failures_per_hour: a rate is at least 0, not -1");
+  EXPECT_EQ(error_of([] { parse(random_entry(1, "1", R"("repair": "0 s", "horizon": "1 h")")); }), at + "/repair: a repair takes some time");
+  EXPECT_EQ(error_of([] { parse(random_entry(1, "1000000000", R"("repair": "1 ps", "horizon": "100 h")")); }),
+            at + ": draws more than 100,000 failures; lower the rate or the horizon");
+  EXPECT_EQ(error_of([] { parse(R"([{"random": {}, "at": "1 s"}])"); }).substr(0, 40), "s.json: /failures/0/at: unknown key \"at\"");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "../support/expect_error.hpp"
 #include "../support/networks.hpp"
 #include "base/files.hpp"
+#include "scenario/failures.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/schedule_io.hpp"
 #include "schedule/validate.hpp"
@@ -213,6 +214,63 @@ TEST(TopologySchema, WhatItRefusesTheRailFabricRefuses) {
   std::vector<const char*> texts;
   for (const std::string& patch : patches) texts.push_back(patch.c_str());
   expect_refused(schema, document, texts, [](const std::string& text) { topology_of(text); });
+}
+
+TEST(TopologySchema, WhatItRefusesTheFabricsRefuse) {
+  const SchemaFile schema(source_dir / "topologies/topology.schema.json");
+  const auto read = [](const std::string& text) { topology_of(text); };
+  const auto file = [](const char* name) { return json::parse(read_file(source_dir / "topologies" / name)); };
+  expect_refused(schema, file("rails_with_spine.json"),
+                 {R"([{"op": "replace", "path": "/builder", "value": "single_switch"}])", R"([{"op": "replace", "path": "/builder", "value": "leaf_spine"}])",
+                  R"([{"op": "remove", "path": "/pcie_bandwidth"}, {"op": "add", "path": "/pcie_latency", "value": "1 ns"}])",
+                  R"([{"op": "add", "path": "/pcie_switches_per_server", "value": 0}])", R"([{"op": "add", "path": "/ports_per_nic", "value": 3}])",
+                  R"([{"op": "remove", "path": "/spine/switches"}])", R"([{"op": "remove", "path": "/spine/latency"}])",
+                  R"([{"op": "replace", "path": "/spine/switches", "value": 0}])", R"([{"op": "replace", "path": "/spine/oversubscription", "value": 0}])",
+                  R"([{"op": "add", "path": "/spine/bandwidth", "value": "1 Gb/s"}])", R"([{"op": "add", "path": "/spine/spines", "value": 1}])"},
+                 read);
+  expect_refused(schema, file("fat_tree.json"),
+                 {R"([{"op": "remove", "path": "/servers_per_leaf"}])", R"([{"op": "remove", "path": "/leaves_per_pod"}])",
+                  R"([{"op": "remove", "path": "/aggregations_per_pod"}])", R"([{"op": "remove", "path": "/cores"}])",
+                  R"([{"op": "remove", "path": "/switch_latency"}])", R"([{"op": "replace", "path": "/cores", "value": 65537}])",
+                  R"([{"op": "add", "path": "/oversubscription", "value": "2:1"}])", R"([{"op": "add", "path": "/spine", "value": {}}])"},
+                 read);
+  expect_refused(schema, file("dual_tor.json"),
+                 {R"([{"op": "remove", "path": "/servers_per_rack"}])", R"([{"op": "add", "path": "/ports_per_nic", "value": 2}])",
+                  R"([{"op": "add", "path": "/port_bandwidth", "value": "200"}])", R"([{"op": "replace", "path": "/spine", "value": []}])"},
+                 read);
+}
+
+TEST(ScenarioSchema, WhatItRefusesOfFailuresTheReaderRefuses) {
+  const SchemaFile schema(source_dir / "scenarios/scenario.schema.json");
+  json document = json::parse(read_file(source_dir / "scenarios/one_nic_down.json"));
+  document["failures"] = json::parse(R"([{"server": 0, "nics": [1], "remaining": "1/2"}, {"server": 1, "nic": 0, "port": 0}, {"cable": ["server1/nic1", "rail1"]},
+      {"switch": "rail2", "remaining": 0}, {"server": 1, "gpu": 2, "reduction": "50 GB/s"}, {"server": 2, "slowdown": "3/2", "nvlink": [0], "count": 1}])");
+  expect_refused(schema, document,
+                 {R"([{"op": "remove", "path": "/failures/0/nics"}])", R"([{"op": "replace", "path": "/failures/0/remaining", "value": "half"}])",
+                  R"([{"op": "add", "path": "/failures/0/count", "value": 1}])", R"([{"op": "remove", "path": "/failures/1/port"}])",
+                  R"([{"op": "remove", "path": "/failures/1/server"}])", R"([{"op": "add", "path": "/failures/1/nics", "value": 1}])",
+                  R"([{"op": "remove", "path": "/failures/2/cable/0"}])", R"([{"op": "add", "path": "/failures/2/server", "value": 0}])",
+                  R"([{"op": "replace", "path": "/failures/3/switch", "value": ""}])", R"([{"op": "replace", "path": "/failures/3/remaining", "value": -1}])",
+                  R"([{"op": "add", "path": "/failures/3/gpu", "value": 1}])", R"([{"op": "remove", "path": "/failures/4/reduction"}])",
+                  R"([{"op": "replace", "path": "/failures/4/reduction", "value": "50"}])", R"([{"op": "add", "path": "/failures/4/remaining", "value": 1}])",
+                  R"([{"op": "add", "path": "/failures/5/nvlink/1", "value": -1}])", R"([{"op": "add", "path": "/failures/5/at", "value": 3}])",
+                  R"([{"op": "add", "path": "/failures/5/flap", "value": {"period": "1 ms"}}])", R"([{"op": "add", "path": "/failures/5/when", "value": "1 s"}])",
+                  R"([{"op": "replace", "path": "/failures/5", "value": {"random": {"seed": 1, "horizon": "1 s"}}}])"},
+                 [](const std::string& text) {
+                   const Json scenario = parse_json(text, "test");
+                   const JsonCursor root(scenario, "test");
+                   Topology topology = build_topology(root.at("topology"), ".");
+                   apply_failures(topology, parse_failures(root.at("failures"), topology));
+                 });
+  // Some are described, and not played yet.
+  for (const char* const entry : {R"({"switch": "rail1", "at": "1 ms"})", R"({"server": 0, "nics": 1, "until": "1 min"})",
+                                  R"({"server": 0, "gpu": 0, "reduction": "1 GB/s"})", R"({"switch": "rail1", "flap": {"period": "1 ms", "duty": "1/2"}})",
+                                  R"({"random": {"seed": 1, "nic_failures_per_hour": "100", "repair": "1 s", "horizon": "1 h"}})"}) {
+    document["failures"] = json::array({json::parse(entry)});
+    EXPECT_EQ(schema.problem(document), "") << entry;
+    EXPECT_EQ(error_of([&] { parse_scenario({parse_json(document.dump(), "test"), "test", "."}); }),
+              "test: /failures/0: failures at a time (\"at\", \"until\", \"flap\", \"random\") and of a \"gpu\" are not played yet");
+  }
 }
 
 TEST(ScenarioSchema, DescribesWhatTheReaderReads) {

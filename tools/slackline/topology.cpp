@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "base/json.hpp"
@@ -17,11 +18,26 @@ struct Options {
   int capability = 0, servers = 1;
 };
 
-// The rate of the first network link of a NIC.
-const TopologyLink* network_link(const Topology& topology, TopologyVertexId nic) {
-  for (auto [edge, end] = boost::out_edges(nic, topology.graph); edge != end; ++edge)
-    if (topology.graph[*edge].kind == LinkKind::network) return &topology.graph[*edge];
-  return nullptr;
+// A NIC's links to the network and to PCIe: "400 Gb/s to rail3".
+std::string nic_links(const TopologyGraph& graph, TopologyVertexId nic) {
+  std::string network, pcie;
+  for (auto [edge, end] = boost::out_edges(nic, graph); edge != end; ++edge) {
+    const std::string text = to_string(graph[*edge].bandwidth) + " to " + graph[boost::target(*edge, graph)].name;
+    if (graph[*edge].kind == LinkKind::network) network += (network.empty() ? "" : ", ") + text;
+    if (graph[*edge].kind == LinkKind::pcie) pcie += ", pcie " + text;
+  }
+  return (network.empty() ? "no network" : network) + pcie;
+}
+
+// What a switch between servers is linked to: "8 NICs at 400 Gb/s, 4 switches at 1.6 Tb/s".
+std::string switch_links(const TopologyGraph& graph, TopologyVertexId vertex) {
+  std::map<std::pair<bool, Bandwidth>, int> count;  // whether to a switch, rate
+  for (auto [edge, end] = boost::out_edges(vertex, graph); edge != end; ++edge)
+    ++count[{graph[boost::target(*edge, graph)].kind == VertexKind::net_switch, graph[*edge].bandwidth}];
+  std::string text;
+  for (const auto& [kind, number] : count)
+    text += fmt::format("{}{} link{} to {} of {}", text.empty() ? "" : ", ", number, number == 1 ? "" : "s", kind.first ? "switches" : "NICs", to_string(kind.second));
+  return text;
 }
 
 std::string table(const TopologyFile& file, const std::string& name) {
@@ -44,14 +60,13 @@ std::string table(const TopologyFile& file, const std::string& name) {
       }
       text += fmt::format("  GPU {:<3} {:<24} {}\n", graph[gpu].index, graph[gpu].name, links);
     }
-    for (const TopologyVertexId nic : topology.servers[s].nics) {
-      const TopologyLink* link = network_link(topology, nic);
-      text += fmt::format("  NIC {:<3} {:<24} {}\n", graph[nic].index, graph[nic].name, link ? to_string(link->bandwidth) : "no network");
-    }
+    for (const TopologyVertexId nic : topology.servers[s].nics) text += fmt::format("  NIC {:<3} {:<24} {}\n", graph[nic].index, graph[nic].name, nic_links(graph, nic));
   }
   size_t switches = 0;
   for (auto [v, end] = boost::vertices(graph); v != end; ++v) switches += graph[*v].kind == VertexKind::net_switch;
   if (switches > 0) text += fmt::format("{} switches between servers\n", switches);
+  for (auto [v, end] = boost::vertices(graph); v != end; ++v)
+    if (graph[*v].kind == VertexKind::net_switch) text += fmt::format("  {:<32} {}\n", graph[*v].name, switch_links(graph, *v));
   for (const std::string& note : file.notes) text += "note: " + note + "\n";
   return text;
 }
