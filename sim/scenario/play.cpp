@@ -11,6 +11,8 @@ namespace slackline {
 
 namespace {
 
+constexpr int most_attempts = 16;
+
 // The GPUs that any group or background traffic uses, server by server.
 RankSelection all_gpus(const std::vector<const Scenario*>& groups) {
   const Scenario& first = *groups.front();
@@ -57,7 +59,7 @@ std::string what_happens(const Scenario& scenario, TimePoint time) {
     const auto is_active = [&](TimePoint t) { return !active_failures({failure}, t).empty(); };
     const bool now = is_active(time), before = time.count() > 0 && is_active(TimePoint(time.count() - 1));
     if (now == before) continue;
-    text += (text.empty() ? "" : ", ") + plain_name(failure, scenario.healthy_topology) + (now ? " fails" : " is back");
+    text += (text.empty() ? "" : ", ") + plain_name(failure, scenario.healthy_topology) + (now ? " failed" : " came back");
   }
   return text;
 }
@@ -96,6 +98,12 @@ class Player {
         sizes = rest;
       start = known + recovery().planning;
       outcome.planning = outcome.planning + recovery().planning;
+      if (outcome.attempts == most_attempts) {
+        outcome.run.result.status = PlayStatus::stalled;
+        outcome.run.result.waiting = {"given up after " + std::to_string(most_attempts) + " attempts: something fails again before any of them ends, last " +
+                                      what_happens(scenario(), failure) + " at " + to_string(failure - TimePoint())};
+        return outcome;
+      }
       ++outcome.attempts;
       outcome.run.result.recording.instants.push_back({start, "attempt " + std::to_string(outcome.attempts) + " starts"});
       first = outcome.run.groups.size();
@@ -265,7 +273,12 @@ class Player {
       }
       now.size = sizes[i];
       try {
-        Generated made = make_schedule(groups_[i].document, now);
+        ScenarioDocument document = groups_[i].document;
+        if (const Json& recovery = document.json.at("recovery"); recovery.contains("schedule")) {
+          const Json schedule = recovery.at("schedule");
+          document.json["schedule"] = schedule;
+        }
+        Generated made = make_schedule(document, now);
         add_group(outcome, now, std::move(made.schedule), made.segments, sizes[i]);
       } catch (const Error& error) {
         reason = error.what();

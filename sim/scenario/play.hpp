@@ -43,7 +43,7 @@ struct PlayOutcome {
   std::vector<std::string> notes;  ///< for people
 };
 
-/// One group: its scenario, where `document.schedule` is read from for new schedules, and the schedule it starts with.
+/// One group: its scenario, its document, whose `recovery.schedule` or else `schedule` says how new schedules are made, and the schedule it starts with.
 struct PlayGroup {
   const ScenarioDocument& document;
   const Scenario& scenario;

@@ -117,7 +117,8 @@ void parse_collective(const JsonCursor& collective, Scenario& scenario) {
 void parse_recovery(const JsonCursor& root, Scenario& scenario) {
   const auto recovery = root.find("recovery");
   if (!recovery) return;
-  recovery->expect_object({"policy", "detection", "migration", "planning", "acknowledged_chunk"});
+  recovery->expect_object({"policy", "detection", "migration", "planning", "acknowledged_chunk", "schedule"});
+  if (const auto schedule = recovery->find("schedule")) schedule->members();  // an object, which its algorithm checks
   Recovery& wanted = scenario.recovery;
   const std::string name = recovery->at("policy").one_of(recovery_names, "recovery policy");
   wanted.policy = static_cast<RecoveryPolicy>(std::find(recovery_names.begin(), recovery_names.end(), name) - recovery_names.begin());

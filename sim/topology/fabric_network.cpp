@@ -56,19 +56,26 @@ class FabricRouter : public Router {
   std::optional<Route> route(const Network& network, int from, int to) const override {
     const ServerParts& source = servers_[static_cast<size_t>(network.server_of(from))];
     const ServerParts& target = servers_[static_cast<size_t>(network.server_of(to))];
-    std::vector<std::pair<int, int>> pairs = nic_pairs(network, source, from, target, to);
+    std::vector<NicPair> pairs = nic_pairs(network, source, from, target, to);
+    // What has no way between two NICs goes by those that have.
+    std::erase_if(pairs, [&](const NicPair& p) {
+      Collected unused;
+      Duration ignored;
+      return !between(network, source.nics[static_cast<size_t>(p.source)], target.nics[static_cast<size_t>(p.target)], from, to, p.part, unused, ignored);
+    });
     if (pairs.empty()) return std::nullopt;
+    uint64_t sum = 0, given = 0;
+    for (const NicPair& p : pairs) sum += p.part;
+    for (NicPair& p : pairs) given += p.part = p.part * Route::whole / sum;
+    pairs.front().part += Route::whole - given;
     Collected collected;
     Duration latency;
-    const uint64_t part = Route::whole / pairs.size();
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      const auto [x, y] = pairs[i];
-      const uint64_t mine = i == 0 ? Route::whole - part * (pairs.size() - 1) : part;
+    for (const auto& [x, y, part] : pairs) {
       Duration sum;
-      if (!inside(network, source, from, x, true, mine, collected, sum)) return std::nullopt;
-      if (!between(network, source.nics[static_cast<size_t>(x)], target.nics[static_cast<size_t>(y)], from, to, mine, collected, sum))
+      if (!inside(network, source, from, x, true, part, collected, sum)) return std::nullopt;
+      if (!between(network, source.nics[static_cast<size_t>(x)], target.nics[static_cast<size_t>(y)], from, to, part, collected, sum))
         return std::nullopt;
-      if (!inside(network, target, to, y, false, mine, collected, sum)) return std::nullopt;
+      if (!inside(network, target, to, y, false, part, collected, sum)) return std::nullopt;
       latency = std::max(latency, sum);
     }
     return collected.finish(latency);
@@ -78,24 +85,79 @@ class FabricRouter : public Router {
   static bool alive(const NetworkLink& link) { return link.capacity.count() > 0; }
   bool is_switch(int vertex) const { return kinds_[static_cast<size_t>(vertex)] == VertexKind::net_switch; }
 
-  bool living(const Network& network, int nic) const {
-    const auto any = [&](std::span<const uint32_t> links) {
-      return std::any_of(links.begin(), links.end(), [&](uint32_t l) {
-        return network.links()[l].kind == LinkKind::network && alive(network.links()[l]);
-      });
-    };
-    return any(network.out_links(nic)) && any(network.in_links(nic));
-  }
+  // A NIC of a server, by position, and the part of a transfer that it takes.
+  struct NicPart {
+    int nic;
+    uint64_t part;
+  };
+  struct NicPair {
+    int source, target;
+    uint64_t part;
+  };
 
-  // Positions of the NICs that a GPU uses.
-  std::vector<int> nics_of(const Network& network, const ServerParts& server, int gpu) const {
-    std::vector<int> result;
-    if (!options_.stripe)
-      for (const int nic : server.own_nics[static_cast<size_t>(position_[static_cast<size_t>(gpu)])])
-        if (living(network, server.nics[static_cast<size_t>(nic)])) result.push_back(nic);
-    if (result.empty())
-      for (int nic = 0; nic < static_cast<int>(server.nics.size()); ++nic)
-        if (living(network, server.nics[static_cast<size_t>(nic)])) result.push_back(nic);
+  // What is left of a NIC's way to the network, both directions considered.
+  static int64_t width(const Network& network, int nic) {
+    const auto sum = [&](std::span<const uint32_t> links) {
+      int64_t total = 0;
+      for (const uint32_t l : links)
+        if (network.links()[l].kind == LinkKind::network) total += network.links()[l].capacity.count();
+      return total;
+    };
+    return std::min(sum(network.out_links(nic)), sum(network.in_links(nic)));
+  }
+  static bool living(const Network& network, int nic) { return width(network, nic) > 0; }
+
+  // The NICs that a GPU uses, and how much of each: its own, as far as they make up its share of the server's bandwidth.
+  // What is missing is taken from those that have more than their GPUs' shares, so that all GPUs of the server are
+  // equally well off.
+  std::vector<NicPart> nics_of(const Network& network, const ServerParts& server, int gpu) const {
+    const size_t nics = server.nics.size(), gpus = server.gpus.size();
+    std::vector<int64_t> widths(nics);
+    int64_t total = 0;
+    for (size_t n = 0; n < nics; ++n) total += widths[n] = width(network, server.nics[n]);
+    if (total == 0) return {};
+    std::vector<__int128> wanted(nics, 0);  // of each NIC, times total
+    if (options_.stripe) {
+      for (size_t n = 0; n < nics; ++n) wanted[n] = widths[n];
+    } else {
+      // Each NIC's width is divided among its owners; a GPU's share is total / gpus.
+      std::vector<int64_t> owners(nics, 0);
+      for (const std::vector<int>& own : server.own_nics)
+        for (const int n : own) ++owners[static_cast<size_t>(n)];
+      const auto of_gpu = [&](size_t g) {
+        int64_t has = 0;
+        for (const int n : server.own_nics[g]) has += widths[static_cast<size_t>(n)] / owners[static_cast<size_t>(n)];
+        return has;
+      };
+      const auto me = static_cast<size_t>(position_[static_cast<size_t>(gpu)]);
+      const __int128 mine = of_gpu(me), share = total / static_cast<int64_t>(gpus);
+      for (const int n : server.own_nics[me])
+        if (mine > 0) wanted[static_cast<size_t>(n)] = std::min(mine, share) * (widths[static_cast<size_t>(n)] / owners[static_cast<size_t>(n)]) / mine;
+      if (mine < share) {
+        std::vector<__int128> surplus(nics, 0);
+        __int128 all = 0;
+        for (size_t n = 0; n < nics; ++n) {
+          __int128 used = 0;  // by its owners
+          for (size_t g = 0; g < gpus; ++g)
+            if (const __int128 has = of_gpu(g); has > 0 && std::find(server.own_nics[g].begin(), server.own_nics[g].end(), static_cast<int>(n)) != server.own_nics[g].end())
+              used += std::min(has, share) * (widths[n] / owners[n]) / has;
+          all += surplus[n] = std::max<__int128>(widths[n] - used, 0);
+        }
+        for (size_t n = 0; n < nics && all > 0; ++n) wanted[n] += (share - mine) * surplus[n] / all;
+      }
+    }
+    __int128 sum = 0;
+    for (const __int128 w : wanted) sum += w;
+    std::vector<NicPart> result;
+    uint64_t left = Route::whole;
+    for (size_t n = 0; n < nics; ++n) {
+      const auto part = static_cast<uint64_t>(wanted[n] * Route::whole / sum);
+      // Less than a millionth comes from rounding.
+      if (part > 5) result.push_back({static_cast<int>(n), part});
+    }
+    for (const NicPart& entry : result) left -= entry.part;
+    const auto largest = std::max_element(result.begin(), result.end(), [](const NicPart& a, const NicPart& b) { return a.part < b.part; });
+    largest->part += left;
     return result;
   }
 
@@ -112,17 +174,28 @@ class FabricRouter : public Router {
     return false;
   }
 
-  std::vector<std::pair<int, int>> nic_pairs(const Network& network, const ServerParts& source, int from, const ServerParts& target,
-                                             int to) const {
-    const std::vector<int> x = nics_of(network, source, from), y = nics_of(network, target, to);
+  std::vector<NicPair> nic_pairs(const Network& network, const ServerParts& source, int from, const ServerParts& target, int to) const {
+    std::vector<NicPart> x = nics_of(network, source, from), y = nics_of(network, target, to);
     if (x.empty() || y.empty()) return {};
     const auto vertex = [](const ServerParts& server, int nic) { return server.nics[static_cast<size_t>(nic)]; };
-    std::vector<std::pair<int, int>> pairs;
-    for (const int nic : x)
-      if (std::find(y.begin(), y.end(), nic) != y.end() && meet(network, vertex(source, nic), vertex(target, nic))) pairs.emplace_back(nic, nic);
-    if (!pairs.empty()) return pairs;
-    for (const int a : x)
-      for (const int b : y) pairs.emplace_back(a, b);
+    std::vector<NicPair> pairs;
+    const auto pair = [&](NicPart& a, NicPart& b) {
+      const uint64_t part = std::min(a.part, b.part);
+      if (part == 0) return;
+      pairs.push_back({a.nic, b.nic, part});
+      a.part -= part;
+      b.part -= part;
+    };
+    // First what meets without a detour, NICs of the same rail before others, then the rest in order.
+    for (NicPart& a : x)
+      for (NicPart& b : y)
+        if (a.nic == b.nic && meet(network, vertex(source, a.nic), vertex(target, b.nic))) pair(a, b);
+    for (NicPart& a : x)
+      for (NicPart& b : y)
+        if (meet(network, vertex(source, a.nic), vertex(target, b.nic))) pair(a, b);
+    const size_t direct = pairs.size();
+    for (NicPart& a : x)
+      for (NicPart& b : y) pair(a, b);
     if (!options_.pxn) return pairs;
     // The NIC of `server` that meets `other`, or -1.
     const auto counterpart = [&](const ServerParts& server, int other, bool sends) {
@@ -132,12 +205,15 @@ class FabricRouter : public Router {
       }
       return -1;
     };
-    for (auto& [a, b] : pairs) {
-      if (meet(network, vertex(source, a), vertex(target, b))) continue;
-      if (const int nic = counterpart(source, vertex(target, b), true); nic >= 0)
-        a = nic;
-      else if (const int other = counterpart(target, vertex(source, a), false); other >= 0)
-        b = other;
+    // The side that has to spread its traffic over NICs keeps them; the other one follows.
+    const bool source_keeps = x.size() > source.own_nics[static_cast<size_t>(position_[static_cast<size_t>(from)])].size();
+    for (size_t i = direct; i < pairs.size(); ++i) {
+      NicPair& p = pairs[i];
+      const int sender = counterpart(source, vertex(target, p.target), true), receiver = counterpart(target, vertex(source, p.source), false);
+      if (receiver >= 0 && (source_keeps || sender < 0))
+        p.target = receiver;
+      else if (sender >= 0)
+        p.source = sender;
     }
     return pairs;
   }

@@ -8,7 +8,8 @@ namespace slackline {
 
 /// How transfers between servers find their way.
 struct FabricOptions {
-  /// A transfer uses the NICs of its GPU; where they are dead, all living ones of the server. True: all always.
+  /// A transfer uses the NICs of its GPU. Where they are dead or slow, it takes from the others of the server what makes all its
+  /// GPUs equally well off. True: all NICs always.
   bool stripe = false;
   /// Between NICs that share no switch: over NVLink to a GPU whose NIC does (NCCL's PXN), at the source if there is such a
   /// NIC alive, else at the destination. False, or where there is none: over the switches above.
