@@ -49,7 +49,10 @@ SchedulePlayback::SetUp(const slackline::Schedule* schedule,
     m_firstTag = firstTag;
     m_routes = routes;
     m_ranks = std::move(ranks);
-    m_engine->AddListener(firstTag, this);
+    if (schedule->size() > 0)
+    {
+        m_engine->AddListener(firstTag, this);
+    }
     m_arrived.assign(schedule->size() / 64 + 1, 0);
     m_awaited = m_arrived;
 
