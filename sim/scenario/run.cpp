@@ -1,6 +1,7 @@
 #include "scenario/run.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "collectives/ring.hpp"
 #include "fabric/simulate.hpp"
@@ -139,7 +140,7 @@ Generated make_schedule(const ScenarioDocument& document, const Scenario& scenar
   return generate({scenario.network, scenario.collective, scenario.size, scenario.element, scenario.sharing, options, time});
 }
 
-RunResult run_scenario(const ScenarioDocument& document) {
+RunResult run_scenario(const ScenarioDocument& document, const RunOptions& run_options) {
   const Scenario scenario = parse_scenario(document);
   RunResult result;
   result.scenario = scenario.name;
@@ -153,7 +154,7 @@ RunResult run_scenario(const ScenarioDocument& document) {
   result.topology = describe_topology(scenario);
   result.failures = describe_failures(scenario);
 
-  const Generated generated = make_schedule(document, scenario);
+  Generated generated = make_schedule(document, scenario);
   const Json& options = document.json.at("schedule");
   result.algorithm = options.contains("file") ? fs::path(options.at("file").get<std::string>()).filename().string()
                                               : options.at("algorithm").get<std::string>();
@@ -173,9 +174,20 @@ RunResult run_scenario(const ScenarioDocument& document) {
                 document.file + ": /collective/size");
 
   const MessageLayout layout(scenario.size, scenario.element, generated.schedule.units());
-  const SimulateResult played = simulate(scenario.network, generated.schedule, layout, {.sharing = scenario.sharing});
+  SimulateOptions play_options{.sharing = scenario.sharing};
+  play_options.record_times = run_options.record_times;
+  play_options.record_loads = run_options.record_loads;
+  SimulateResult played = simulate(scenario.network, generated.schedule, layout, play_options);
   result.time = played.time;
   result.events = played.events;
+  if (run_options.record_times || run_options.record_loads) {
+    PlayedRun run{scenario.network.clone(), {}, std::move(played)};
+    std::vector<int> ranks(static_cast<size_t>(scenario.network.ranks()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    run.groups.push_back({result.algorithm, std::move(generated.schedule), result.segments, layout, std::move(ranks),
+                          scenario.network.stragglers()});
+    result.played = std::make_shared<const PlayedRun>(std::move(run));
+  }
   // The ring on a sound network is its own standard.
   if (result.algorithm == "ring" && scenario.failures.empty())
     result.fault_free = result.time;

@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/files.hpp"
 #include "collectives/algorithm.hpp"
 #include "command.hpp"
+#include "report/numbers.hpp"
 #include "report/report.hpp"
+#include "report/trace.hpp"
 
 namespace slackline {
 
@@ -12,7 +15,8 @@ namespace {
 
 struct Options {
   ScenarioOptions scenario;
-  std::string format = "table", out;
+  std::string format = "table", out, trace;
+  bool explain = false;
   std::vector<std::string> compare;
 };
 
@@ -71,16 +75,33 @@ std::function<int()> add_run(CLI::App& app) {
   app.add_option("--compare", options->compare, "Run the scenario with each of these algorithms and print one table")
       ->delimiter(',')
       ->type_name("NAME,NAME,..");
+  app.add_option("--trace", options->trace, "Write what happened to every transfer to this file, for Perfetto (Chrome's trace format)")
+      ->type_name("FILE")
+      ->excludes("--compare");
+  app.add_flag("--explain", options->explain, "Say what the ports did, what the time was spent on, and why the bottleneck stood idle")
+      ->excludes("--compare");
   return [options] {
     keep_inputs(options->out, {options->scenario.file});
+    keep_inputs(options->trace, {options->scenario.file});
+    if (options->explain && options->format == "csv") throw Error(ErrorKind::usage, "--explain: not with --format csv, which is one row");
+    if (!options->trace.empty() && options->trace == options->out) throw Error(ErrorKind::usage, "--trace and --out name the same file", options->out);
     const ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
     if (!options->compare.empty()) return compare(document, *options);
-    const RunResult result = run_scenario(document);
+    const bool record = options->explain || !options->trace.empty();
+    const RunResult result = run_scenario(document, {.record_times = record, .record_loads = record});
     std::string text;
     if (options->format == "table") text = result_table(result);
     if (options->format == "csv") text = csv_header() + "\n" + csv_row(result, status_of(result)) + "\n";
-    if (options->format == "json") text = result_json(result).dump(2) + "\n";
+    Json json = options->format == "json" ? result_json(result) : Json();
+    if (options->explain && result.played) {
+      const Numbers numbers = run_numbers(*result.played);
+      if (options->format == "table") text += numbers_text(*result.played, numbers);
+      if (options->format == "json") json["numbers"] = numbers_json(*result.played, numbers);
+    }
+    if (options->format == "json") text = json.dump(2) + "\n";
     put(options->out, text);
+    if (!options->trace.empty() && result.played)
+      write_file_atomically(options->trace, [&](std::ostream& stream) { write_trace(*result.played, stream); });
     return result.valid() ? 0 : 1;
   };
 }
