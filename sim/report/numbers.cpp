@@ -416,18 +416,18 @@ std::string numbers_text(const PlayedRun& run, const Numbers& numbers) {
   std::string text;
   if (!numbers.complete) text += line("unfinished", "the numbers are about the transfers that have ended");
   if (numbers.lowest)
-    text += line("ports", fmt::format("{} used by {} on average; least {} ({}), most {} ({})", numbers.used_ports, percent(numbers.mean_utilisation),
-                                      percent(numbers.lowest->utilisation), name(*numbers.lowest), percent(numbers.highest->utilisation),
-                                      name(*numbers.highest)));
-  if (numbers.unused_ports > 0) text += line("", fmt::format("{} more carried nothing", numbers.unused_ports));
+    text += line("ports", fmt::format("{:>9}  mean use of {}{}", percent(numbers.mean_utilisation), numbers.used_ports,
+                                      numbers.unused_ports ? fmt::format("; {} more carried nothing", numbers.unused_ports) : "")) +
+            line("", fmt::format("{:>9}  least: {}", percent(numbers.lowest->utilisation), name(*numbers.lowest))) +
+            line("", fmt::format("{:>9}  most: {}", percent(numbers.highest->utilisation), name(*numbers.highest)));
   if (numbers.sent_by_servers.count() > 0) text += line("", fmt::format("{} sent by the servers in all", to_string(numbers.sent_by_servers)));
   for (size_t i = 0; i < numbers.kinds.size(); ++i)
     text += line(i ? "" : "carried", fmt::format("{}: {} over {} links, a transfer counted on each", to_string(numbers.kinds[i].kind),
                                                  to_string(numbers.kinds[i].bytes), numbers.kinds[i].links));
   if (numbers.bottleneck) {
-    text += line("bottleneck", fmt::format("{}: {} of its capacity used, idle for {} ({})", name(*numbers.bottleneck),
-                                           percent(numbers.bottleneck->utilisation), show_time(numbers.bottleneck_idle),
-                                           percent(fraction_of(numbers.bottleneck_idle, numbers.time))));
+    text += line("bottleneck", name(*numbers.bottleneck)) +
+            line("", fmt::format("{} of its capacity used, idle for {} ({})", percent(numbers.bottleneck->utilisation),
+                                 show_time(numbers.bottleneck_idle), percent(fraction_of(numbers.bottleneck_idle, numbers.time))));
     text += shares_text("idle because", numbers.idle_reasons, numbers.time, 6);
   }
   if (numbers.path.empty()) return text;

@@ -172,7 +172,7 @@ class Plot {
     bool straggler = false;
     for (size_t i = from; i <= to; ++i) straggler = straggler || slow(i);
     std::string text = from == to ? rank_name(from) : fmt::format("{} to {}", rank_name(from), rank_name(to));
-    if (straggler) text += from == to ? " (straggler)" : " (with straggler)";
+    if (straggler) text += from == to ? " (straggler)" : " *";
     body_ += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"{}\"{}>{}</text>\n", number(left - 6), number(y),
                          number(std::clamp(row_height(), 8.0, 11.0)), straggler ? " font-weight=\"bold\"" : "", escaped(text));
   }
@@ -213,7 +213,7 @@ class Plot {
     }
   }
 
-  // Each bin in the colour of the stage that takes most of it, as high as it is busy: with k ranks, all of them.
+  // Each bin in the colour of the stage that takes most of it, where any rank of the row is busy for half of the bin.
   void binned(const std::vector<uint32_t>& flows, double y) {
     const double width = plot_width / static_cast<double>(bins_);
     std::vector<std::array<double, stage_count>> busy(bins_);
@@ -406,6 +406,7 @@ class Plot {
     std::string note = "upper half of a row: sends, lower half: receives";
     if (labels_ > 0) note += "; numbers: segments";
     if (binned_) note += fmt::format("; where bars are too small, the stage with the largest part of {}", show_time(Duration(end_.count() / static_cast<int64_t>(bins_))));
+    if (per_row_ > 1) note += "; a row is filled where any of its ranks is busy; *: with a straggler";
     text += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"#555\">{}</text>\n", number(left), number(y + 16), escaped(note));
     return text;
   }
