@@ -82,7 +82,11 @@ class Explainer {
         continue;
       }
       const PortUse use{i, utilisation(link, bytes, result.time)};
-      if (!result.bottleneck || use.utilisation > result.bottleneck->utilisation) result.bottleneck = use;
+      // Of equally used ones the one that was busy longest: it may have lost capacity on the way.
+      const double most = result.bottleneck ? result.bottleneck->utilisation : 0;
+      if (!result.bottleneck || use.utilisation > most * (1 + 1e-9) ||
+          (use.utilisation > most * (1 - 1e-9) && run_.result.links[i].busy > run_.result.links[result.bottleneck->link].busy))
+        result.bottleneck = use;
       if (link.from == link.to) continue;  // a rank's reductions move nothing
       Numbers::KindUse& kind = kinds[static_cast<size_t>(link.kind)];
       ++kind.links;

@@ -65,7 +65,7 @@ struct Numbers {
   };
   std::vector<KindUse> kinds;
 
-  std::optional<PortUse> bottleneck;  ///< the link with the highest utilisation, of whatever kind
+  std::optional<PortUse> bottleneck;  ///< the link with the highest utilisation, of whatever kind; of equals the longest busy
   Duration bottleneck_idle;           ///< time in which nothing used it
   std::vector<TimeShare> idle_reasons;  ///< of the time in which nothing moved on it, the longest first
 
