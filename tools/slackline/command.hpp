@@ -16,7 +16,7 @@ struct Command {
 };
 
 extern const Command run_command, sweep_command, generate_command, validate_command, convert_command, bound_command,
-    topology_command, compare_command;
+    topology_command, compare_command, plot_command;
 
 /// Options of every command that takes a scenario.
 struct ScenarioOptions {

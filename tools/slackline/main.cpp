@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
       "Exit codes: 0 fine, 1 findings or a missed expectation, 2 bad input or usage, 3 internal."};
   app.require_subcommand(1);
   app.set_version_flag("--version", SLACKLINE_VERSION);
-  const std::array<const Command*, 8> commands = {&run_command,     &sweep_command, &generate_command, &validate_command,
-                                                  &convert_command, &bound_command, &topology_command, &compare_command};
+  const std::array<const Command*, 9> commands = {&run_command,     &sweep_command, &generate_command, &validate_command, &convert_command,
+                                                  &bound_command,   &topology_command, &compare_command, &plot_command};
   std::function<int()> selected;
   for (const Command* command : commands) {
     CLI::App* sub = app.add_subcommand(std::string(command->name), std::string(command->summary));

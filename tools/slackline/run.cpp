@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/files.hpp"
 #include "collectives/algorithm.hpp"
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "report/numbers.hpp"
 #include "report/report.hpp"
+#include "report/trace.hpp"
 
 namespace slackline {
 
@@ -13,7 +16,8 @@ namespace {
 
 struct Options {
   ScenarioOptions scenario;
-  std::string format = "table", out;
+  std::string format = "table", out, trace;
+  bool explain = false;
   std::vector<std::string> compare;
   double wall_limit = 0;
 };
@@ -76,18 +80,35 @@ std::function<int()> add_run(CLI::App& app) {
   app.add_option("--wall-limit", options->wall_limit, "End the simulation after so many seconds of real time")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
+  app.add_option("--trace", options->trace, "Write what happened to every transfer to this file, for Perfetto (Chrome's trace format)")
+      ->type_name("FILE")
+      ->excludes("--compare");
+  app.add_flag("--explain", options->explain, "Say what the ports did, what the time was spent on, and why the bottleneck stood idle")
+      ->excludes("--compare");
   return [options] {
     keep_inputs(options->out, {options->scenario.file});
+    keep_inputs(options->trace, {options->scenario.file});
+    if (options->explain && options->format == "csv") throw Error(ErrorKind::usage, "--explain: not with --format csv, which is one row");
+    if (!options->trace.empty() && options->trace == options->out) throw Error(ErrorKind::usage, "--trace and --out name the same file", options->out);
     const ScenarioDocument document = read_scenario(options->scenario.file, options->scenario.settings);
     PlayOptions play;
+    play.record_times = play.record_loads = options->explain || !options->trace.empty();
     play.interrupted = interruption(options->wall_limit);
     if (!options->compare.empty()) return compare(document, *options, play);
     const RunResult result = run_scenario(document, play);
     std::string text;
     if (options->format == "table") text = result_table(result);
     if (options->format == "csv") text = csv_header() + "\n" + csv_rows(result);
-    if (options->format == "json") text = result_json(result).dump(2) + "\n";
+    Json json = options->format == "json" ? result_json(result) : Json();
+    if (options->explain && result.played) {
+      const Numbers numbers = run_numbers(*result.played);
+      if (options->format == "table") text += numbers_text(*result.played, numbers);
+      if (options->format == "json") json["numbers"] = numbers_json(*result.played, numbers);
+    }
+    if (options->format == "json") text = json.dump(2) + "\n";
     put(options->out, text);
+    if (!options->trace.empty() && result.played)
+      write_file_atomically(options->trace, [&](std::ostream& stream) { write_trace(*result.played, stream); });
     return result.ok() ? 0 : 1;
   };
 }
