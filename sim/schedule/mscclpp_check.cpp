@@ -950,9 +950,10 @@ void Checker::check_op(uint32_t gpu, const MscclppOp& op, const MscclppOp* pipel
       if (sources != 1 || destinations != 1 || !is_local(op.sources[0]) || !is_group(op.destinations[0])) wrong("needs a source of its own rank and a switch channel as its destination");
       break;
   }
+  const int64_t size = sources > 0 ? op.sources.front().size : destinations > 0 ? op.destinations.front().size : 0;
   for (const std::vector<MscclppRegion>* regions : {&op.sources, &op.destinations}) {
     for (const MscclppRegion& region : *regions) {
-      if (region.size != op.sources.front().size) wrong("moves " + std::to_string(op.sources.front().size) + " and " + std::to_string(region.size) + " chunks");
+      if (region.size != size) wrong("moves " + std::to_string(size) + " and " + std::to_string(region.size) + " chunks");
       if (region.size < 1) wrong("moves no chunk");
       if (region.packets && region.buffer != MscclBuffer::scratch) wrong("has packets in " + std::string(to_string(region.buffer)) + ", where there is no room for their flags");
       const auto bound = [&](uint32_t rank) {
@@ -1355,7 +1356,7 @@ MscclppReport Checker::check(std::vector<Finding> reading) {
   sound = check_barriers() && sound;
   sound = check_packet_form() && sound;
   check_counts();
-  check_defects();
+  if (sound) check_defects();
   check_residency();
   check_selection();
   if (sound && measure()) {
