@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "base/fraction.hpp"
 #include "base/json.hpp"
 #include "base/xml.hpp"
 
@@ -15,6 +17,7 @@ namespace slackline {
 namespace {
 
 constexpr int most_ranks = 1 << 16;
+constexpr int64_t most_cuts = 1024;  // of a chunk
 
 // Reads numbers between fixed words: "Chunk 3 from 1 traveled over 1->2 ...".
 class Phrase {
@@ -47,7 +50,26 @@ class Phrase {
 
 struct Flow {
   int64_t chunk = 0, source = 0, from = 0, to = 0, epoch = 0;
+  Fraction volume{1};
 };
+
+// "0.25"; nothing for what is no decimal number above 0 and up to 1 with a small denominator.
+std::optional<Fraction> read_volume(std::string_view text) {
+  int64_t digits = 0, scale = 1;
+  bool point = false, ok = !text.empty() && text.size() <= 12;
+  for (const char c : text) {
+    if (c == '.' && !point) {
+      point = true;
+      continue;
+    }
+    ok = ok && c >= '0' && c <= '9';
+    if (!ok) return std::nullopt;
+    digits = digits * 10 + (c - '0');
+    if (point) scale *= 10;
+  }
+  if (!ok || digits < 1 || digits > scale) return std::nullopt;
+  return Fraction(digits, scale);
+}
 
 Flow read_flow(const JsonCursor& cursor) {
   const std::string text = cursor.string();
@@ -56,9 +78,10 @@ Flow read_flow(const JsonCursor& cursor) {
   bool ok = phrase.word("Chunk ") && phrase.number(flow.chunk) && phrase.word(" from ") && phrase.number(flow.source) &&
             phrase.word(" traveled over ") && phrase.number(flow.from) && phrase.word("->") && phrase.number(flow.to);
   if (ok && phrase.word(" with volume ")) {
-    const std::string_view volume = phrase.token();
-    if (volume != "1.0" && volume != "1")
-      cursor.fail("moves " + std::string(volume) + " of a chunk; the table does not tell which part, so what arrives cannot be proven");
+    const std::string_view text_of_volume = phrase.token();
+    const std::optional<Fraction> volume = read_volume(text_of_volume);
+    if (!volume) cursor.fail("moves \"" + std::string(text_of_volume.substr(0, 40)) + "\" of a chunk, which must be a decimal number above 0 and up to 1");
+    flow.volume = *volume;
   }
   ok = ok && phrase.word(" in epoch ") && phrase.number(flow.epoch);
   if (!ok) cursor.fail("must be \"Chunk C from S traveled over A->B in epoch E\"");
@@ -113,6 +136,10 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file) {
     if (flow.chunk >= chunks) entry.fail("moves chunk " + std::to_string(flow.chunk) + ", which nobody wants");
     flows.push_back(flow);
   }
+  // Chunks are cut so that every flow moves whole units.
+  int64_t cuts = 1;
+  for (const Flow& flow : flows) cuts = std::lcm(cuts, flow.volume.denominator()) > most_cuts ? most_cuts + 1 : std::lcm(cuts, flow.volume.denominator());
+  if (cuts > most_cuts) flow_list->fail("cuts chunks into more than " + std::to_string(most_cuts) + " parts");
   std::stable_sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) { return a.epoch < b.epoch; });
   bool gathers = true, exchanges = chunks == p;
   for (const auto& [node, s] : rank_of) {
@@ -125,11 +152,13 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file) {
   }
   if (!gathers && !exchanges) paths->fail("are the demands neither of an AllGather (everyone wants every chunk) nor of an AlltoAll (rank C wants chunk C of every rank)");
 
+  if (gathers && cuts > 1) flow_list->fail("moves parts of chunks, and does not tell which; an AllGather copies them on, so that what arrives cannot be proven");
+
   Collective collective;
   collective.type = gathers ? CollectiveType::allgather : CollectiveType::alltoall;
   collective.ranks = static_cast<int>(p);
   collective.in_place = gathers;
-  Schedule schedule(collective, gathers ? p * chunks : p);
+  Schedule schedule(collective, gathers ? p * chunks : p * cuts);
   schedule.set_algorithm("TE-CCL");
   std::map<std::pair<Buffer, int64_t>, uint32_t> known;
   const auto chunk_at = [&](Buffer buffer, int64_t offset) {
@@ -138,15 +167,74 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file) {
     return entry->second;
   };
   // Where rank `at` keeps the chunk.
-  const auto place = [&](const Flow& flow, int64_t at, bool arrives) {
+  const auto place = [&](const Flow& flow, int64_t at, bool arrives, int64_t part) {
     if (gathers) return chunk_at(Buffer::data, flow.source * chunks + flow.chunk);
-    if (at == flow.source && !arrives) return chunk_at(Buffer::input, flow.chunk);
-    if (at == flow.chunk) return chunk_at(Buffer::output, flow.source);
-    return chunk_at(Buffer::scratch, flow.source * p + flow.chunk);
+    if (at == flow.source && !arrives) return chunk_at(Buffer::input, flow.chunk * cuts + part);
+    if (at == flow.chunk) return chunk_at(Buffer::output, flow.source * cuts + part);
+    return chunk_at(Buffer::scratch, (flow.source * p + flow.chunk) * cuts + part);
   };
   if (exchanges)
     for (int64_t r = 0; r < p; ++r)
-      schedule.add({static_cast<uint32_t>(r), static_cast<uint32_t>(r), chunk_at(Buffer::input, r), chunk_at(Buffer::output, r), TransferOp::copy, 0, {}});
+      for (int64_t part = 0; part < cuts; ++part)
+        schedule.add({static_cast<uint32_t>(r), static_cast<uint32_t>(r), chunk_at(Buffer::input, r * cuts + part), chunk_at(Buffer::output, r * cuts + part), TransferOp::copy, 0, {}});
+  if (cuts > 1) {
+    // The flows do not tell which part of a chunk they move, and name equal ones once. The paths do: each carries a part of
+    // its own from the source to where it is wanted.
+    struct Hop {
+      int64_t epoch, from, to, source, chunk, first, parts;
+      size_t before;  // the hop of the same path before this one, or its own number
+    };
+    std::vector<Hop> hops;
+    for (const auto& [key, value] : paths->members()) {
+      Phrase phrase(key);
+      int64_t at = 0, chunk = 0, source = 0, used = 0;
+      phrase.word("Demand at ") && phrase.number(at) && phrase.word(" for chunk ") && phrase.number(chunk) && phrase.word(" from ") && phrase.number(source);
+      for (const JsonCursor& path : value.elements()) {
+        const size_t begin = hops.size();
+        for (const JsonCursor& entry : path.elements()) {
+          const std::vector<JsonCursor> parts = entry.elements();
+          if (parts.size() != 2) entry.fail("must be an epoch and \"A->B with volume V in epoch E\"");
+          const std::string hop_text = parts[1].string();
+          Phrase hop_phrase(hop_text);
+          int64_t from = 0, to = 0;
+          std::optional<Fraction> volume;
+          if (hop_phrase.number(from) && hop_phrase.word("->") && hop_phrase.number(to) && hop_phrase.word(" with volume ")) volume = read_volume(hop_phrase.token());
+          const auto first = rank_of.find(from), second = rank_of.find(to);
+          if (!volume || first == rank_of.end() || second == rank_of.end() || from == to) parts[1].fail("must be \"A->B with volume V in epoch E\", between two of the GPUs");
+          const Fraction share = *volume * Fraction(cuts);
+          if (share.denominator() != 1) parts[1].fail("moves a part that no flow moves");
+          Hop hop{parts[0].integer(0, INT32_MAX), first->second, second->second, rank_of.at(source), chunk, used, share.numerator(), hops.size()};
+          if (hops.size() > begin) {
+            const Hop& last = hops.back();
+            if (last.to != hop.from || last.parts != hop.parts) parts[1].fail("does not go on where its path was, or with another volume");
+            hop.before = hops.size() - 1;
+          }
+          hops.push_back(hop);
+        }
+        if (hops.size() > begin) used += hops.back().parts;
+        if (used > cuts) path.fail("carries more than is left of its chunk");
+      }
+    }
+    std::vector<size_t> order(hops.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return hops[a].epoch < hops[b].epoch; });
+    std::vector<uint32_t> first_transfer(hops.size());
+    for (const size_t h : order) {
+      const Hop& hop = hops[h];
+      Flow flow;
+      flow.chunk = hop.chunk;
+      flow.source = hop.source;
+      first_transfer[h] = static_cast<uint32_t>(schedule.size());
+      for (int64_t i = 0; i < hop.parts; ++i) {
+        // A part that has not come in an earlier epoch is not there.
+        const uint32_t before = first_transfer[hop.before] + static_cast<uint32_t>(i);
+        const bool waits = hop.before != h && hops[hop.before].epoch < hop.epoch;
+        schedule.add({static_cast<uint32_t>(hop.from), static_cast<uint32_t>(hop.to), place(flow, hop.from, false, hop.first + i), place(flow, hop.to, true, hop.first + i), TransferOp::copy, 0,
+                      std::span<const uint32_t>(&before, waits ? 1 : 0)});
+      }
+    }
+    return schedule;
+  }
   struct Arrival {
     uint32_t transfer;
     int64_t epoch;
@@ -157,7 +245,7 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file) {
     for (const Arrival& arrival : arrivals[{flow.source, flow.chunk, flow.from}])
       if (arrival.epoch < flow.epoch) after.push_back(arrival.transfer);
     const auto index = static_cast<uint32_t>(schedule.size());
-    schedule.add({static_cast<uint32_t>(flow.from), static_cast<uint32_t>(flow.to), place(flow, flow.from, false), place(flow, flow.to, true), TransferOp::copy, 0, after});
+    schedule.add({static_cast<uint32_t>(flow.from), static_cast<uint32_t>(flow.to), place(flow, flow.from, false, 0), place(flow, flow.to, true, 0), TransferOp::copy, 0, after});
     arrivals[{flow.source, flow.chunk, flow.to}].push_back({index, flow.epoch});
   }
   return schedule;
@@ -243,6 +331,108 @@ Schedule parse_nccl_graph(std::string_view text, const std::string& file) {
   return schedule;
 }
 
+bool looks_like_forest(std::string_view text) { return xml_root_name(text) == "Algo"; }
+
+// "(0, 'GPU', 3)": server, kind and number; nodes are told apart by their text without blanks.
+namespace {
+struct ForestNode {
+  std::string name;
+  std::vector<std::string> parts;
+  bool is_gpu() const { return parts.size() == 3 && (parts[1] == "GPU" || parts[1] == "gpu"); }
+};
+
+ForestNode forest_node(std::string_view text, const XmlFile& xml, const pugi::xml_node& node) {
+  ForestNode result;
+  std::string part;
+  for (const char c : text) {
+    if (c == ' ' || c == '\'' || c == '"') continue;
+    result.name += c;
+    if (c == '(') continue;
+    if (c == ',' || c == ')') {
+      result.parts.push_back(std::exchange(part, {}));
+    } else {
+      part += c;
+    }
+  }
+  if (!result.name.starts_with("(") || !result.name.ends_with(")")) xml.fail(node, "\"" + std::string(text.substr(0, 60)) + "\" is no node such as \"(0, 'GPU', 3)\"");
+  return result;
+}
+}  // namespace
+
+Schedule parse_forest(std::string_view text, const std::string& file) {
+  const XmlFile xml(text, file);
+  const pugi::xml_node algo = xml.document().child("Algo");
+  const auto attribute = [&](const pugi::xml_node& node, const char* name) -> std::string_view {
+    if (!node.attribute(name)) xml.fail(node, "<" + std::string(node.name()) + "> lacks the attribute \"" + name + "\"");
+    return node.attribute(name).value();
+  };
+  const int64_t k = xml_integer(attribute(algo, "nchunkspernode"), "nchunkspernode", xml.where(algo), 1, 1 << 20);
+  // Ranks in the order of (server, number).
+  std::map<std::pair<int64_t, int64_t>, uint32_t> ranks;
+  const auto key = [&](const ForestNode& node, const pugi::xml_node& at) {
+    if (!node.is_gpu()) xml.fail(at, node.name + " is no GPU; slackline's schedules are between GPUs");
+    return std::pair{xml_integer(node.parts[0], "the server", xml.where(at), 0, 1 << 20), xml_integer(node.parts[2], "the GPU's number", xml.where(at), 0, 1 << 20)};
+  };
+  for (const pugi::xml_node& tree : algo.children("tree")) {
+    ranks[key(forest_node(attribute(tree, "root"), xml, tree), tree)] = 0;
+    for (const pugi::xml_node& send : tree.children("send"))
+      for (const char* end : {"src", "dst"}) ranks[key(forest_node(attribute(send, end), xml, send), send)] = 0;
+  }
+  const auto p = static_cast<int64_t>(ranks.size());
+  if (p < 2 || p > most_ranks) xml.fail(algo, "has " + std::to_string(p) + " GPUs; it must have 2 to " + std::to_string(most_ranks));
+  uint32_t next = 0;
+  for (auto& [place, rank] : ranks) rank = next++;
+
+  Collective collective;
+  collective.type = CollectiveType::allgather;
+  collective.ranks = static_cast<int>(p);
+  Schedule schedule(collective, p * k);
+  schedule.set_algorithm("ForestColl trees");
+  std::vector<int64_t> used(static_cast<size_t>(p), 0);  // chunks of a root that its trees so far carry
+  uint32_t channel = 0;
+  for (const pugi::xml_node& tree : algo.children("tree")) {
+    const uint32_t root = ranks.at(key(forest_node(attribute(tree, "root"), xml, tree), tree));
+    const int64_t chunks = xml_integer(attribute(tree, "nchunks"), "nchunks", xml.where(tree), 1, k);
+    if (used[root] + chunks > k) xml.fail(tree, "the trees of this root carry more than its " + std::to_string(k) + " chunks");
+    const uint32_t chunk = schedule.add_chunk({Buffer::data, root * k + used[root], chunks});
+    used[root] += chunks;
+    struct Send {
+      uint32_t src, dst;
+    };
+    std::vector<Send> sends;
+    for (const pugi::xml_node& send : tree.children("send"))
+      sends.push_back({ranks.at(key(forest_node(attribute(send, "src"), xml, send), send)), ranks.at(key(forest_node(attribute(send, "dst"), xml, send), send))});
+    for (size_t i = 0; i < sends.size(); ++i)
+      if (sends[i].src == sends[i].dst) xml.fail(tree, "a GPU sends to itself");
+    // From the root outward, whatever the order in the file; what hangs on nothing comes last, for validate() to tell.
+    std::map<uint32_t, std::vector<uint32_t>> of_source;  // indices into sends
+    for (uint32_t i = 0; i < sends.size(); ++i) of_source[sends[i].src].push_back(i);
+    std::map<uint32_t, uint32_t> brought;  // by rank: the transfer
+    std::vector<char> done(sends.size(), 0);
+    const auto add = [&](uint32_t i) {
+      const auto before = brought.find(sends[i].src);
+      const auto index = static_cast<uint32_t>(schedule.size());
+      schedule.add({sends[i].src, sends[i].dst, chunk, chunk, TransferOp::copy, static_cast<uint16_t>(channel),
+                    std::span<const uint32_t>(before == brought.end() ? nullptr : &before->second, before == brought.end() ? 0 : 1)});
+      done[i] = 1;
+      brought.try_emplace(sends[i].dst, index);
+    };
+    std::vector<uint32_t> reached = {root};
+    std::set<uint32_t> seen = {root};
+    for (size_t r = 0; r < reached.size(); ++r) {
+      const uint32_t source = reached[r];
+      for (const uint32_t i : of_source[source]) {
+        add(i);
+        if (seen.insert(sends[i].dst).second) reached.push_back(sends[i].dst);
+      }
+    }
+    for (uint32_t i = 0; i < sends.size(); ++i)
+      if (!done[i]) add(i);
+    if (++channel > UINT16_MAX) xml.fail(tree, "there are more than 65536 trees");
+  }
+  return schedule;
+}
+
 namespace {
 // Of the beginning, so that sniffing a large file is cheap.
 bool names(std::string_view text, std::string_view key) { return text.substr(0, 1 << 14).find(key) != std::string_view::npos; }
@@ -263,32 +453,12 @@ Schedule parse_other_json(std::string_view text, const std::string& file) {
   root.fail("is a template of MSCCL++ for sizes that are known at run time, and no plan");
 }
 
-bool looks_like_mscclpp_plan(std::string_view text) {
-  return text.starts_with("{") && !names(text, "slackline-schedule") && (names(text, "\"threadblocks\"") || names(text, "\"iter_context\""));
-}
-
-Schedule parse_mscclpp_plan(std::string_view text, const std::string& file) {
-  const Json document = parse_json(text, file);
-  const JsonCursor root(document, file);
-  const auto gpus = root.find("gpus");
-  if (!gpus) root.fail("is a fragment of an MSCCL++ plan: it has no key \"gpus\"");
-  for (const JsonCursor& gpu : gpus->elements())
-    for (const JsonCursor& block : gpu.at("threadblocks").elements())
-      for (const JsonCursor& op : block.at("ops").elements())
-        op.at("name").fail("is an operation of an MSCCL++ plan, which slackline recognizes and does not execute: its blocks share memory under semaphores");
-  root.fail("is an MSCCL++ plan without operations");
-}
-
-bool looks_like_chakra(std::string_view text) { return text.size() > 8 && text.substr(0, 64).find("schema") != std::string_view::npos && text[0] != '<' && text[0] != '{'; }
-
 Schedule parse_chakra(std::string_view, const std::string& file) {
-  throw Error(ErrorKind::input, "is a Chakra trace of one rank: its messages have sizes and an order, but not what data they carry, so no result can be proven", file);
+  throw Error(ErrorKind::input, "is a Chakra trace of one rank, which says nothing about the data that its messages carry, so it is no schedule of a collective; \"slackline validate\" checks its order", file);
 }
-
-bool looks_like_goal(std::string_view text) { return text.substr(0, 1 << 12).find("num_ranks") != std::string_view::npos && text[0] != '{' && text[0] != '<'; }
 
 Schedule parse_goal(std::string_view, const std::string& file) {
-  throw Error(ErrorKind::input, "is a GOAL program: its messages have sizes and an order, but not what data they carry, so no result can be proven", file);
+  throw Error(ErrorKind::input, "is a GOAL program, which says nothing about the data that its messages carry, so it is no schedule of a collective; \"slackline validate\" checks its order", file);
 }
 
 }  // namespace slackline

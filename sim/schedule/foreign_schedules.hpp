@@ -11,8 +11,8 @@ namespace slackline {
 
 /// TE-CCL's results ("Chunk 0 from 3 traveled over 3->2 in epoch 4"): an AllGather in place, or an AlltoAll out of place
 /// with scratch for relays, by what the demands are. A flow waits for those that brought its chunk in earlier epochs,
-/// as the store-and-forward model of TE-CCL has it (Liu et al., SIGCOMM 2024). Throws Error{input} for chunks in
-/// fractions, whose parts the table does not tell apart.
+/// as the store-and-forward model of TE-CCL has it (Liu et al., SIGCOMM 2024). Fractions of an AlltoAll's chunks
+/// are told apart by the table's paths. Throws Error{input} for fractions in an AllGather, whose paths do not tell which part is copied.
 bool looks_like_te_ccl(std::string_view text);
 Schedule parse_te_ccl(std::string_view text, const std::string& file);
 
@@ -22,19 +22,17 @@ Schedule parse_te_ccl(std::string_view text, const std::string& file);
 bool looks_like_nccl_graph(std::string_view text);
 Schedule parse_nccl_graph(std::string_view text, const std::string& file);
 
-/// MSCCL++ execution plans: throws Error{input} that names the first operation.
-bool looks_like_mscclpp_plan(std::string_view text);
-Schedule parse_mscclpp_plan(std::string_view text, const std::string& file);
+/// ForestColl's trees (<Algo nchunkspernode> with <tree root nchunks><send src dst path>), an AllGather in place: every root's
+/// chunks go down its trees. Ranks are GPUs in the order of server and number.
+bool looks_like_forest(std::string_view text);
+Schedule parse_forest(std::string_view text, const std::string& file);
 
 /// Other tools' JSON that is no schedule: throws Error{input} that says what it is.
 bool looks_like_other_json(std::string_view text);
 Schedule parse_other_json(std::string_view text, const std::string& file);
 
-/// Chakra traces and GOAL programs: throws Error{input}. They have sizes and an order, but say nothing about which data a
-/// message carries.
-bool looks_like_chakra(std::string_view text);
+/// Chakra traces and GOAL programs (message_program.hpp): throw Error{input}, as they are no schedules of a collective.
 Schedule parse_chakra(std::string_view text, const std::string& file);
-bool looks_like_goal(std::string_view text);
 Schedule parse_goal(std::string_view text, const std::string& file);
 
 }  // namespace slackline

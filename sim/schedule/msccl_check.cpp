@@ -8,8 +8,10 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "schedule/findings.hpp"
 #include "schedule/msccl_lower.hpp"
 #include "schedule/msccl_machine.hpp"
+#include "schedule/traffic.hpp"
 
 namespace slackline {
 
@@ -42,41 +44,6 @@ constexpr int max_xml_children = 1024;
 constexpr size_t max_xml_attributes = 16;
 
 constexpr unsigned every_executor = (1U << executors.size()) - 1;
-
-// Collects findings, at most so many of a rule in full.
-class Findings {
- public:
-  explicit Findings(size_t max_per_rule) : max_per_rule_(max_per_rule) {}
-
-  Finding* add(std::string_view rule, Severity severity, std::string message, std::string where = {}) {
-    if (severity == Severity::error) ++errors_;
-    size_t& count = counts_[{rule, severity}];
-    if (count++ >= max_per_rule_) return nullptr;
-    list_.push_back({.rule = rule, .severity = severity, .message = std::move(message), .where = std::move(where)});
-    return &list_.back();
-  }
-  void add(Finding finding) {
-    if (Finding* added = add(finding.rule, finding.severity, {})) *added = std::move(finding);
-  }
-  size_t errors() const { return errors_; }
-
-  std::vector<Finding> take() {
-    for (Finding& finding : list_) {
-      size_t& count = counts_[{finding.rule, finding.severity}];
-      if (count <= max_per_rule_) continue;
-      finding.message += " (and " + std::to_string(count - max_per_rule_) + " more of this rule)";
-      count = 0;
-    }
-    std::stable_sort(list_.begin(), list_.end(), [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
-    return std::move(list_);
-  }
-
- private:
-  size_t max_per_rule_;
-  size_t errors_ = 0;
-  std::map<std::pair<std::string_view, Severity>, size_t> counts_;
-  std::vector<Finding> list_;
-};
 
 std::string bytes_text(Bytes bytes) { return to_string(bytes) + " (" + std::to_string(bytes.count()) + " bytes)"; }
 
@@ -139,7 +106,7 @@ class Checker {
 
   MscclProgram program_;
   const MscclCheckOptions& options_;
-  Findings findings_;
+  FindingList findings_;
   MscclReport report_;
   std::optional<CollectiveType> type_;
   bool has_remote_source_ = false;
@@ -812,17 +779,7 @@ void Checker::check_traffic(const MscclMachine& machine) {
       if (sends(step.op)) moved += step.count;
   if (type_ && report_.structure_ok && program_.ranks > 1) {
     const int64_t p = program_.ranks, n = program_.chunks;
-    int64_t least = 0;
-    switch (*type_) {
-      case CollectiveType::allreduce: least = 2 * (p - 1) * n; break;
-      case CollectiveType::broadcast:
-      case CollectiveType::reduce:
-      case CollectiveType::allgather:
-      case CollectiveType::reduce_scatter:
-      case CollectiveType::alltoall: least = (p - 1) * n; break;
-      case CollectiveType::gather:
-      case CollectiveType::scatter: least = (p - 1) * (n / p); break;
-    }
+    const int64_t least = least_traffic(*type_, p, n);
     if (moved > least && least > 0) {
       char factor[32];
       std::snprintf(factor, sizeof factor, "%.2f", static_cast<double>(moved) / static_cast<double>(least));

@@ -15,15 +15,9 @@ namespace {
 
 constexpr uint32_t none = MscclMachine::none;
 
-// Where the chunks of a buffer lie in a schedule's; in place, input and output are parts of one.
 Chunk place_chunk(const MscclProgram& program, std::optional<CollectiveType> type, bool in_place, uint32_t rank, MscclBuffer buffer,
                   int32_t offset, int32_t count) {
-  if (buffer == MscclBuffer::scratch) return {Buffer::scratch, offset, count};
-  if (!in_place) return {buffer == MscclBuffer::input ? Buffer::input : Buffer::output, offset, count};
-  const bool gathers = type == CollectiveType::allgather || type == CollectiveType::gather;
-  const bool scatters = type == CollectiveType::reduce_scatter || type == CollectiveType::scatter;
-  const bool shifted = (gathers && buffer == MscclBuffer::input) || (scatters && buffer == MscclBuffer::output);
-  return {Buffer::data, (shifted ? rank * int64_t{program.chunks / std::max(program.ranks, 1)} : 0) + offset, count};
+  return place_msccl_chunk(type, in_place, program.chunks / std::max(program.ranks, 1), rank, buffer, offset, count);
 }
 
 // Numbers the chunks of a schedule, each once.
@@ -264,6 +258,16 @@ void Lowering::add_step(uint32_t block, uint32_t step) {
 }
 
 }  // namespace
+
+Chunk place_msccl_chunk(std::optional<CollectiveType> type, bool in_place, int64_t part, uint32_t rank, MscclBuffer buffer,
+                        int64_t offset, int64_t count) {
+  if (buffer == MscclBuffer::scratch) return {Buffer::scratch, offset, count};
+  if (!in_place) return {buffer == MscclBuffer::input ? Buffer::input : Buffer::output, offset, count};
+  const bool gathers = type == CollectiveType::allgather || type == CollectiveType::gather;
+  const bool scatters = type == CollectiveType::reduce_scatter || type == CollectiveType::scatter;
+  const bool shifted = (gathers && buffer == MscclBuffer::input) || (scatters && buffer == MscclBuffer::output);
+  return {Buffer::data, (shifted ? rank * part : 0) + offset, count};
+}
 
 std::optional<CollectiveType> msccl_collective(std::string_view name) {
   static constexpr std::array<std::pair<std::string_view, CollectiveType>, 9> names = {{

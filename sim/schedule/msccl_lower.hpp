@@ -15,6 +15,11 @@ namespace slackline {
 /// The collective of a program's `coll`, or nothing for those without a rule (custom, send, recv, alltoallv).
 std::optional<CollectiveType> msccl_collective(std::string_view name);
 
+/// Where chunks of a rank's buffer lie in a schedule's; in place, input and output are parts of one. `part` is a rank's
+/// share of the message, in the same unit as `offset` and `count`.
+Chunk place_msccl_chunk(std::optional<CollectiveType> type, bool in_place, int64_t part, uint32_t rank, MscclBuffer buffer,
+                        int64_t offset, int64_t count);
+
 /// Chunks of the input and output buffers of a rank that exist; scratch is as long as it is declared.
 struct MscclExtent {
   int64_t input = 0, output = 0;

@@ -13,7 +13,9 @@
 #include "schedule/cbor_reader.hpp"
 #include "schedule/json_reader.hpp"
 #include "schedule/foreign_schedules.hpp"
+#include "schedule/message_program.hpp"
 #include "schedule/msccl_check.hpp"
+#include "schedule/mscclpp_check.hpp"
 #include "schedule/schedule_builder.hpp"
 
 namespace slackline {
@@ -268,6 +270,7 @@ const std::vector<ScheduleReader>& schedule_readers() {
       {"CBOR", recognizes_cbor, parse_schedule_cbor},
       {"MSCCL XML", looks_like_msccl_xml, parse_schedule_msccl},
       {"NCCL graph XML", looks_like_nccl_graph, parse_nccl_graph},
+      {"ForestColl trees", looks_like_forest, parse_forest},
       {"Chakra trace", looks_like_chakra, parse_chakra},
       {"GOAL program", looks_like_goal, parse_goal},
   };
@@ -301,6 +304,7 @@ Schedule read_schedule(const std::filesystem::path& path) {
     if (reader.recognizes(contents)) return reader.parse(contents, path.string());
     known += (known.empty() ? "" : ", ") + std::string(reader.name);
   }
+  if (contents.starts_with("\xfd" "7zXZ")) throw Error(ErrorKind::input, "is compressed by xz; unpack it first (xz -dk)", path.string());
   throw Error(ErrorKind::input,
               contents.empty() ? "is empty" : "is not a schedule in any format that slackline reads: " + known,
               path.string());

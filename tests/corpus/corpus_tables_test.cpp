@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,9 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "schedule/message_program.hpp"
 #include "schedule/msccl_check.hpp"
+#include "schedule/mscclpp_check.hpp"
 #include "schedule/schedule_io.hpp"
 #include "topology/readers.hpp"
 
@@ -29,6 +32,17 @@ std::vector<fs::path> files_under(const fs::path& folder) {
     if (entry.is_regular_file() && !entry.path().filename().string().starts_with("manifest")) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// The corpus keeps its largest files compressed.
+std::string contents(const fs::path& path) {
+  if (path.extension() != ".xz") return read_file(path);
+  FILE* pipe = popen(("xz -dc '" + path.string() + "'").c_str(), "r");
+  std::string text;
+  char buffer[1 << 16];
+  for (size_t n; pipe && (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
+  if (!pipe || pclose(pipe) != 0) throw Error(ErrorKind::io, "cannot be unpacked with xz", path.string());
+  return text;
 }
 
 std::string csv_text(const std::string& text) {
@@ -67,13 +81,13 @@ std::string safe_size(const MscclFifoVerdict& verdict) {
 
 std::string verdict_table() {
   std::ostringstream out;
-  out << "file,format,collective,ranks,steps,msccl,azure,rccl,in_place,out_of_place,largest_safe_bytes_one_node,"
+  out << "file,format,collective,ranks,steps,msccl,azure,rccl,mscclpp,in_place,out_of_place,largest_safe_bytes_one_node,"
          "largest_safe_bytes_8_per_node,largest_safe_bytes_all_nodes,errors,warnings,reason\n";
   for (const fs::path& path : files_under(corpus / "schedules")) {
     const std::string name = fs::relative(path, corpus / "schedules").string();
     std::vector<std::string> row;
     try {
-      const std::string text = read_file(path);
+      const std::string text = contents(path);
       if (looks_like_msccl_xml(text)) {
         std::vector<Finding> reading;
         const MscclProgram program = read_msccl_xml(text, name, MscclDialect::any, reading);
@@ -81,18 +95,30 @@ std::string verdict_table() {
         MscclCheckOptions eight;
         eight.ranks_per_node = 8;
         const MscclReport by_eight = check_msccl(program, eight);
-        row = {name, "MSCCL XML", program.collective, std::to_string(program.ranks), std::to_string(program.steps()), report.verdict(0), report.verdict(1), report.verdict(2),
+        row = {name, "MSCCL XML", program.collective, std::to_string(program.ranks), std::to_string(program.steps()), report.verdict(0), report.verdict(1), report.verdict(2), "",
                std::string(to_string(report.in_place)), std::string(to_string(report.out_of_place)), safe_size(report.one_node), safe_size(by_eight.one_node),
                safe_size(report.all_nodes), rules_of(report.findings, Severity::error), rules_of(report.findings, Severity::warning), ""};
+      } else if (looks_like_mscclpp_plan(text)) {
+        std::vector<Finding> reading;
+        const MscclppPlan plan = read_mscclpp_plan(text, name, reading);
+        const MscclppReport report = check_mscclpp(plan, {}, reading);
+        row = {name, "MSCCL++ plan", plan.collective, std::to_string(plan.gpus.size()), std::to_string(plan.ops()), "", "", "", report.verdict(),
+               plan.in_place ? report.contents() : "", plan.in_place ? "" : report.contents(), "", "", "", rules_of(report.findings, Severity::error), rules_of(report.findings, Severity::warning), ""};
+      } else if (looks_like_goal(text) || looks_like_chakra(text)) {
+        const MessageProgram program = looks_like_goal(text) ? read_goal(text, name) : read_chakra(path, name);
+        const MessageReport report = check_messages(program);
+        const std::string ends = !report.ends ? "never ends" : report.ends_unbuffered ? "ends with any buffering" : "ends only if sends are buffered";
+        row = {name, program.format, "", std::to_string(program.ranks.size()), std::to_string(program.ops()), "", "", "", "", "", "", "", "", "", rules_of(report.findings, Severity::error), rules_of(report.findings, Severity::warning),
+               ends + "; contents cannot be checked"};
       } else {
         const Schedule schedule = read_schedule(path);
         const std::vector<Finding> findings = validate(schedule);
-        row = {name, schedule.algorithm(), std::string(to_string(schedule.collective().type)), std::to_string(schedule.collective().ranks), std::to_string(schedule.size()), "", "", "",
+        row = {name, schedule.algorithm(), std::string(to_string(schedule.collective().type)), std::to_string(schedule.collective().ranks), std::to_string(schedule.size()), "", "", "", "",
                schedule.collective().in_place ? (has_errors(findings) ? "wrong" : "right") : "", schedule.collective().in_place ? "" : has_errors(findings) ? "wrong" : "right",
                "", "", "", rules_of(findings, Severity::error), rules_of(findings, Severity::warning), ""};
       }
     } catch (const Error& error) {
-      row = {name, "", "", "", "", "", "", "", "", "", "", "", "", "", "", relative(error.what())};
+      row = {name, "", "", "", "", "", "", "", "", "", "", "", "", "", "", "", relative(error.what())};
     }
     for (size_t i = 0; i < row.size(); ++i) out << (i ? "," : "") << csv_text(row[i]);
     out << '\n';

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "topology/readers.hpp"
 
 namespace slackline {
 
@@ -24,6 +27,16 @@ struct ScenarioOptions {
   std::vector<std::string> settings;
 };
 void add_scenario_options(CLI::App& app, ScenarioOptions& options);
+
+/// Options of every command that reads a topology of another tool.
+struct TopologyOptions {
+  std::string nvlinks, nic_bandwidth, pcie_bandwidth;
+  int capability = 0, servers = 1;
+  /// Throws Error{usage} for rates that are none.
+  TopologyReadOptions reading() const;
+  bool any() const { return !nvlinks.empty() || !nic_bandwidth.empty() || !pcie_bandwidth.empty() || capability > 0 || servers > 1; }
+};
+void add_topology_options(CLI::App& app, TopologyOptions& options);
 
 /// Throws Error{usage} if writing to `out` would replace one of the files that the command reads.
 void keep_inputs(const std::string& out, std::initializer_list<std::string> inputs);

@@ -1,6 +1,7 @@
 // slackline convert: reads a schedule in any format and writes it in the one that the extension names.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "command.hpp"
 #include "schedule/msccl_export.hpp"
 #include "schedule/schedule_io.hpp"
+#include "schedule/validate.hpp"
 
 namespace slackline {
 
@@ -32,6 +34,10 @@ std::function<int()> add_convert(CLI::App& app) {
     for (const CLI::Option* option : {executor, protocol, least, most})
       if (!msccl && option->count() > 0) throw Error(ErrorKind::usage, option->get_name() + " is for MSCCL XML, which is not what is written", options->to);
     const Schedule schedule = read_schedule(options->from);
+    // A wrong schedule can be worth looking at in another format, but nobody should take it for a right one.
+    const std::vector<Finding> findings = validate(schedule, {.max_findings = 1});
+    if (has_errors(findings))
+      fmt::print(stderr, "slackline: warning: {}: the schedule is wrong, and is written as it is: {}: {} (\"slackline validate\" tells all)\n", options->from, findings.front().rule, findings.front().message);
     if (!msccl) {
       write_schedule(schedule, options->to);
       return 0;

@@ -11,11 +11,29 @@
 
 namespace slackline {
 
+TopologyReadOptions TopologyOptions::reading() const {
+  TopologyReadOptions result;
+  if (!nvlinks.empty()) result.nvswitch = nvlinks == "switch";
+  result.compute_capability = capability;
+  if (!nic_bandwidth.empty()) result.nic_bandwidth = parse_bandwidth(nic_bandwidth, "--nic-bandwidth");
+  if (!pcie_bandwidth.empty()) result.pcie_bandwidth = parse_bandwidth(pcie_bandwidth, "--pcie-bandwidth");
+  result.servers = servers;
+  return result;
+}
+
+void add_topology_options(CLI::App& app, TopologyOptions& options) {
+  app.add_option("--nvlinks", options.nvlinks, "nvidia-smi: NV# is of each pair (direct) or through NVSwitches (switch)")->check(CLI::IsMember({"direct", "switch"}));
+  app.add_option("--compute-capability", options.capability, "Of the GPUs, 80 for 8.0, where the file lacks it")->check(CLI::Range(60, 130));
+  app.add_option("--nic-bandwidth", options.nic_bandwidth, "Of a NIC, where the file lacks it")->type_name("RATE");
+  app.add_option("--pcie-bandwidth", options.pcie_bandwidth, "Of a PCIe link, where the file lacks it")->type_name("RATE");
+  app.add_option("--servers", options.servers, "So many copies of the one server that the file describes")->check(CLI::Range(1, 65536));
+}
+
 namespace {
 
 struct Options {
-  std::string file, format = "table", out, nvlinks, nic_bandwidth, pcie_bandwidth;
-  int capability = 0, servers = 1;
+  std::string file, format = "table", out;
+  TopologyOptions reading;
 };
 
 // A NIC's links to the network and to PCIe: "400 Gb/s to rail3".
@@ -117,20 +135,10 @@ std::function<int()> add_topology(CLI::App& app) {
   app.require_subcommand(1);
   show->add_option("file", options->file, "Topology in any format (topologies/README.md)")->required()->type_name("FILE");
   show->add_option("--format", options->format, "table (default), json or dot")->check(CLI::IsMember({"table", "json", "dot"}));
-  show->add_option("--nvlinks", options->nvlinks, "nvidia-smi: NV# is of each pair (direct) or through NVSwitches (switch)")->check(CLI::IsMember({"direct", "switch"}));
-  show->add_option("--compute-capability", options->capability, "Of the GPUs, 80 for 8.0, where the file lacks it")->check(CLI::Range(60, 130));
-  show->add_option("--nic-bandwidth", options->nic_bandwidth, "Of a NIC, where the file lacks it")->type_name("RATE");
-  show->add_option("--pcie-bandwidth", options->pcie_bandwidth, "Of a PCIe link, where the file lacks it")->type_name("RATE");
-  show->add_option("--servers", options->servers, "So many copies of the one server that the file describes")->check(CLI::Range(1, 65536));
+  add_topology_options(*show, options->reading);
   show->add_option("--out", options->out, "Write to this file instead of standard output")->type_name("FILE");
   return [options] {
-    TopologyReadOptions reading;
-    if (!options->nvlinks.empty()) reading.nvswitch = options->nvlinks == "switch";
-    reading.compute_capability = options->capability;
-    if (!options->nic_bandwidth.empty()) reading.nic_bandwidth = parse_bandwidth(options->nic_bandwidth, "--nic-bandwidth");
-    if (!options->pcie_bandwidth.empty()) reading.pcie_bandwidth = parse_bandwidth(options->pcie_bandwidth, "--pcie-bandwidth");
-    reading.servers = options->servers;
-    const TopologyFile file = read_topology_file(options->file, reading);
+    const TopologyFile file = read_topology_file(options->file, options->reading.reading());
     if (options->format == "table") put(options->out, table(file, options->file));
     if (options->format == "json") put(options->out, json(file, options->file).dump(2) + "\n");
     if (options->format == "dot") put(options->out, dot(file));
