@@ -3,8 +3,8 @@
 # sizes 1 B..64 MiB, every element type, on one core and on all. Writes results/replay_checks.csv; exit 1 where an element is wrong, or
 # where a file that results/corpus_verdicts.csv calls right does not run.
 # Usage: tools/replay/replay_check.sh [BIN [CORPUS]]      default: build/bin ../shared/corpus
-# Every finished run is a line of build/replay_check/runs.csv, and is not run again: interrupted, it goes on where it was. Remove
-# the folder to start afresh.
+# Every finished run is a line of build/replay_check/runs.csv and is not run again, unless it failed: interrupted, it goes on where
+# it was. Remove the folder to start afresh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=${1:-build/bin}
@@ -13,6 +13,8 @@ work=build/replay_check
 runs=$work/runs.csv
 mkdir -p "$work"
 [ -e "$runs" ] || echo "group,name,ranks,element,size,cores,exit,bytes,wrong" > "$runs"
+awk -F, 'NR == 1 || $7 == 0 || $1 == "corpus"' "$runs" > "$runs.kept"
+mv "$runs.kept" "$runs"
 declare -A finished
 while IFS=, read -r group name ranks element size cores rest; do
   finished["$group,$name,$ranks,$element,$size,$cores"]=1
@@ -31,14 +33,17 @@ replay() {
   local bytes="" wrong=""
   # Columns of slackline-replay --out: bytes 7, wrong 21.
   [ -e "$row" ] && IFS=, read -r bytes wrong < <(tail -n 1 "$row" | cut -d, -f7,21)
-  [ $code = 0 ] || [ "$1" = corpus ] || { echo "FAILED ($code): $key: $(tail -n 1 "$work/log")"; }
+  if [ $code != 0 ] && [ "$1" != corpus ]; then
+    echo "FAILED ($code): $key: $(tail -n 1 "$work/log")"
+    form_failed=1
+  fi
   echo "$key,$code,$bytes,$wrong" >> "$runs"
 }
 
 scenario=scenarios/replay_vs_sim.json
-# NAME RANKS [SETTING]...: makes a schedule with the last part of `algorithm` and runs it. `extent` is what the form is run with.
+# NAME RANKS ALGORITHM full|part [SETTING]...: generates a schedule and runs it; 64 MiB in every type (full), or in one for some ranks (part).
 form() {
-  local name=$1 ranks=$2 algorithm=$3 extent=$4 file="$work/$1_$2.cbor" cores=1
+  local name=$1 ranks=$2 algorithm=$3 extent=$4 file="$work/schedule.cbor" turn=$2 form_failed=0
   shift 4
   if [ -n "${finished["$name,all,$ranks,-,-,-"]:-}" ]; then return; fi
   local set=()
@@ -50,22 +55,21 @@ form() {
   fi
   for size in 1B 4099B 1048577B 64MiB; do
     for element in float32 float16 bfloat16 int32; do
-      # Alternately on one core and on all; so that each size and each type is run on both, over the numbers of ranks.
-      cores=$((cores == 1 ? all : 1))
+      turn=$((turn + 1))  # every size and type on one core and on all, by turns over the numbers of ranks
       if [ $size = 64MiB ] && [ "$extent" != full ] && { [ $element != bfloat16 ] || [ $((ranks % 7)) != 2 ]; }; then continue; fi
-      replay "$name" "$name" "$ranks" "$file" $element $size $(((cores + ranks) % 2 == 0 ? all : 1))
+      replay "$name" "$name" "$ranks" "$file" $element $size $((turn % 2 ? 1 : all))
     done
   done
-  rm -f "$file"
-  echo "$name,all,$ranks,-,-,-,0,," >> "$runs"
+  [ $form_failed = 1 ] || echo "$name,all,$ranks,-,-,-,0,," >> "$runs"
 }
 slow() { echo "failures=[{\"server\":0,\"slowdown\":\"$1\"}]"; }
 two() { echo "failures=[{\"server\":0,\"slowdown\":\"$1\"},{\"server\":1,\"slowdown\":\"$2\"}]"; }
+parts='collective.size=2882880 B'  # a multiple of 2, 3, .., 16 elements
 for ranks in $(seq 2 16); do
   servers="topology.servers=$ranks"
   form ring $ranks ring full "$servers" 'schedule={"algorithm":"ring"}' "$(slow 2)"
-  form "ring allgather" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=allgather
-  form "ring reduce_scatter" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=reduce_scatter
+  form "ring allgather" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=allgather "$parts"
+  form "ring reduce_scatter" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=reduce_scatter "$parts"
   form "optcc l=2" $ranks optcc full "$servers" "$(slow 2)" 'schedule={"algorithm":"optcc","segments":4}'
   for l in 1 8/7 4/3 3; do
     form "optcc l=$l" $ranks optcc part "$servers" "$(slow $l)" 'schedule={"algorithm":"optcc","segments":3}'
