@@ -207,15 +207,22 @@ TEST(ReplayRounds, ARingTakesAsManyRoundsAsItHasSteps) {
   }
 }
 
-// The interpreter notices ranks that disagree about the round of a message.
-TEST(ReplayRounds, TheInterpreterNoticesADeadlock) {
+// What a deadlock is to the interpreter: a rank that lacks a round; and ranks that all receive in one group and send in the next.
+TEST(ReplayRounds, TheInterpreterNoticesDeadlocks) {
   const Plan plan = build_plan(testing::ring(3), Bytes(3 * width), Bytes(width));
-  std::vector<RankRounds> rounds = all_rounds(plan);
-  std::swap(rounds[1].rounds[0].messages[0], rounds[1].rounds[1].messages[0]);
-  Interpreter same(plan, rounds, 1);
-  rounds[1].rounds.pop_back();
-  Interpreter missing(plan, rounds, 1);
-  EXPECT_FALSE(missing.run());
+  std::vector<RankRounds> missing = all_rounds(plan);
+  missing[1].rounds.pop_back();
+  EXPECT_FALSE(Interpreter(plan, missing, 1).run());
+  std::vector<RankRounds> split = all_rounds(plan);
+  for (RankRounds& rank : split) {
+    std::vector<Round> rounds;
+    for (const Round& round : rank.rounds)
+      for (const bool send : {false, true})
+        for (const Message& message : round.messages)
+          if (message.send == send) rounds.push_back({round.number, {message}, {}});
+    rank.rounds = rounds;
+  }
+  EXPECT_FALSE(Interpreter(plan, split, 1).run());
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 # where a file that results/corpus_verdicts.csv calls right does not run.
 # Usage: tools/replay/replay_check.sh [BIN [CORPUS]]      default: build/bin ../shared/corpus
 # Every finished run is a line of build/replay_check/runs.csv and is not run again, unless it failed: interrupted, it goes on where
-# it was. Remove the folder to start afresh.
+# it was, and leaves the table of what it did. Remove the folder to start afresh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=${1:-build/bin}
@@ -40,12 +40,36 @@ replay() {
   echo "$key,$code,$bytes,$wrong" >> "$runs"
 }
 
+# A row a group: what was run so far, and what came out. Files of the corpus that are refused (exit 1 or 2 and no result) do not count.
+summarise() {
+  awk -F, -v OFS=, '
+  NR == 1 || $2 == "all" { next }
+  { group = $1
+    if (!(group in runs)) { order[++groups] = group; low[group] = 1e9 }
+    if ($8 == "") { if (group != "corpus") ++failed[group]; next }
+    ++runs[group]
+    wrong[group] += $9
+    if ($9 > 0 || $7 != 0) ++failed[group]
+    if (!seen[group, "name", $2, $3]++) ++schedules[group]
+    if ($3 < low[group]) low[group] = $3
+    if ($3 + 0 > high[group]) high[group] = $3 + 0
+    if ($8 > largest[group]) largest[group] = $8
+    if (!seen[group, "type", $4]++) types[group] = types[group] (types[group] == "" ? "" : " ") $4
+    if (!seen[group, "cores", $6]++) cores[group] = cores[group] (cores[group] == "" ? "" : " ") $6 }
+  END { print "group,schedules,ranks_from,ranks_to,bytes_to,elements,cores,runs,runs_failed,wrong_elements"
+        for (i = 1; i <= groups; ++i) { g = order[i]
+          print g, schedules[g] + 0, low[g], high[g] + 0, largest[g] + 0, types[g], cores[g], runs[g] + 0, failed[g] + 0, wrong[g] + 0 } }' "$runs" > "$work/table.csv"
+  mv "$work/table.csv" results/replay_checks.csv
+}
+trap summarise EXIT
+
 scenario=scenarios/replay_vs_sim.json
 # NAME RANKS ALGORITHM full|part [SETTING]...: generates a schedule and runs it; 64 MiB in every type (full), or in one for some ranks (part).
 form() {
   local name=$1 ranks=$2 algorithm=$3 extent=$4 file="$work/schedule.cbor" turn=$2 form_failed=0
   shift 4
-  if [ -n "${finished["$name,all,$ranks,-,-,-"]:-}" ]; then return; fi
+  local marker="$name,all,$ranks,-,$sizes,-"
+  if [ -n "${finished["$marker"]:-}" ]; then return; fi
   local set=()
   for setting in "$@"; do set+=(--set "$setting"); done
   if ! "$bin/slackline" generate "$algorithm" --scenario "$scenario" "${set[@]}" --out "$file" > /dev/null 2> "$work/log"; then
@@ -53,20 +77,21 @@ form() {
     echo "$name,generate,$ranks,,,,2,," >> "$runs"
     return
   fi
-  for size in 1B 4099B 1048577B 64MiB; do
+  for size in $sizes; do
     for element in float32 float16 bfloat16 int32; do
       turn=$((turn + 1))  # every size and type on one core and on all, by turns over the numbers of ranks
       if [ $size = 64MiB ] && [ "$extent" != full ] && { [ $element != bfloat16 ] || [ $((ranks % 7)) != 2 ]; }; then continue; fi
       replay "$name" "$name" "$ranks" "$file" $element $size $((turn % 2 ? 1 : all))
     done
   done
-  [ $form_failed = 1 ] || echo "$name,all,$ranks,-,-,-,0,," >> "$runs"
+  [ $form_failed = 1 ] || echo "$marker,0,," >> "$runs"
 }
 slow() { echo "failures=[{\"server\":0,\"slowdown\":\"$1\"}]"; }
 two() { echo "failures=[{\"server\":0,\"slowdown\":\"$1\"},{\"server\":1,\"slowdown\":\"$2\"}]"; }
 parts='collective.size=2882880 B'  # a multiple of 2, 3, .., 16 elements
-for ranks in $(seq 2 16); do
-  servers="topology.servers=$ranks"
+# RANKS: all forms.
+forms() {
+  local ranks=$1 servers="topology.servers=$1" type
   form ring $ranks ring full "$servers" 'schedule={"algorithm":"ring"}' "$(slow 2)"
   form "ring allgather" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=allgather "$parts"
   form "ring reduce_scatter" $ranks ring part "$servers" 'schedule={"algorithm":"ring"}' collective.type=reduce_scatter "$parts"
@@ -84,15 +109,20 @@ for ranks in $(seq 2 16); do
   fi
   form nested_rings $ranks nested_rings part "$servers" "$(slow 2)" 'schedule={"algorithm":"nested_rings","segments":4}'
   for type in allreduce broadcast; do
-    form "blink $type" $ranks blink part "topology={\"file\":\"$PWD/topologies/dgx2.json\"}" 'failures=[]' \
-      "ranks={\"gpus\":[$(seq -s, 0 $((ranks - 1)))]}" "collective={\"type\":\"$type\",\"size\":\"16 MiB\",\"element\":\"4 B\"$([ $type = broadcast ] && echo ',"root":0')}" \
-      'schedule={"algorithm":"blink"}'
-    [ $ranks -le 8 ] && form "blink $type dgx1v" $ranks blink part "topology={\"file\":\"$PWD/topologies/dgx1v.json\"}" 'failures=[]' \
-      "ranks={\"gpus\":[$(seq -s, 0 $((ranks - 1)))]}" "collective={\"type\":\"$type\",\"size\":\"16 MiB\",\"element\":\"4 B\"$([ $type = broadcast ] && echo ',"root":0')}" \
-      'schedule={"algorithm":"blink"}'
+    local root=""
+    [ $type = broadcast ] && root=',"root":0'
+    for machine in dgx2 dgx1v; do
+      if [ $machine = dgx1v ] && [ "$ranks" -gt 8 ]; then continue; fi
+      form "blink $type $machine" $ranks blink part "topology={\"file\":\"$PWD/topologies/$machine.json\"}" 'failures=[]' \
+        "ranks={\"gpus\":[$(seq -s, 0 $((ranks - 1)))]}" "collective={\"type\":\"$type\",\"size\":\"16 MiB\",\"element\":\"4 B\"$root}" \
+        'schedule={"algorithm":"blink"}'
+    done
   done
-done
+}
 
+bad=0
+sizes="1B 4099B 1048577B"
+for ranks in $(seq 2 16); do forms "$ranks"; done
 if [ -d "$corpus/schedules" ]; then
   # What slackline concluded of each file: format, collective, ranks, errors.
   while IFS=, read -r file format collective ranks errors; do
@@ -101,29 +131,15 @@ if [ -d "$corpus/schedules" ]; then
       replay corpus "$file" "$ranks" "$corpus/schedules/$file" "$element" "$size" "$cores"
     done
     code=$(awk -F, -v file="$file" '$1 == "corpus" && $2 == file && $7 != 0 { print $7; exit }' "$runs")
-    [ -z "$errors" ] && [ -n "$code" ] && echo "FAILED ($code): $file, which is right"
+    if [ -z "$errors" ] && [ -n "$code" ]; then
+      echo "FAILED ($code): $file, which is right"
+      bad=1
+    fi
   done < <(awk -F, 'NR > 1 && ($3 == "allreduce" || $3 == "allgather" || $3 == "reduce_scatter") { print $1 "," $2 "," $3 "," $4 "," $14 }' results/corpus_verdicts.csv)
 fi
 
-# A row a group: what was run, and what came out. Refused are files of the corpus with exit 1 or 2 and no result.
-awk -F, -v OFS=, '
-  NR == 1 || $2 == "all" { next }
-  FILENAME != ARGV[1] { next }
-  { group = $1
-    if (!(group in runs)) { order[++groups] = group; low[group] = 1e9 }
-    if ($8 == "") { if (group == "corpus") refused[group $2] = 1; else failed[group]++; next }
-    ++runs[group]
-    wrong[group] += $9
-    if ($9 > 0 || $7 != 0) ++failed[group]
-    if (!seen[group, "name", $2, $3]++) ++schedules[group]
-    if ($3 < low[group]) low[group] = $3
-    if ($3 + 0 > high[group]) high[group] = $3 + 0
-    if ($8 > largest[group]) largest[group] = $8
-    if (!seen[group, "type", $4]++) types[group] = types[group] (types[group] == "" ? "" : " ") $4
-    if (!seen[group, "cores", $6]++) cores[group] = cores[group] (cores[group] == "" ? "" : " ") $6 }
-  END { print "group,schedules,ranks_from,ranks_to,bytes_to,elements,cores,runs,runs_failed,wrong_elements"
-        for (i = 1; i <= groups; ++i) { g = order[i]
-          print g, schedules[g] + 0, low[g], high[g] + 0, largest[g] + 0, types[g], cores[g], runs[g] + 0, failed[g] + 0, wrong[g] + 0 } }' "$runs" > "$work/table.csv"
-mv "$work/table.csv" results/replay_checks.csv
+sizes=64MiB
+for ranks in $(seq 2 16); do forms "$ranks"; done
+summarise
 cat results/replay_checks.csv
-awk -F, 'NR > 1 && ($9 > 0 || $10 > 0) { bad = 1 } END { exit bad }' results/replay_checks.csv
+awk -F, -v bad=$bad 'NR > 1 && ($9 > 0 || $10 > 0) { bad = 1 } END { exit bad }' results/replay_checks.csv

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace slackline {
 
@@ -109,24 +108,25 @@ std::string replay_csv(std::span<const ReplayResult> results) {
 }
 
 std::string replay_trace(const Plan& plan, const std::vector<StepTimes>& times) {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  const char* separator = "\n";
+  const auto event = [&](const std::string& fields) {
+    text += separator + ("{" + fields + "}");
+    separator = ",\n";
+  };
+  uint32_t named = Step::none;
   for (const Plan::Program& program : plan.programs()) {
-    fmt::format_to(std::back_inserter(text),
-                   "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n"
-                   "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{0},\"tid\":{1},\"args\":{{\"name\":\"channel {1}\"}}}},\n",
-                   program.rank, program.channel);
+    if (program.rank != named)
+      event(fmt::format(R"("ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}})", program.rank));
+    named = program.rank;
+    event(fmt::format(R"("ph":"M","name":"thread_name","pid":{0},"tid":{1},"args":{{"name":"channel {1}"}})", program.rank, program.channel));
   }
   for (const StepTimes& time : times) {
     const Step& step = plan.steps()[time.step];
-    fmt::format_to(std::back_inserter(text),
-                   "{{\"ph\":\"X\",\"name\":\"{} from rank {}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
-                   "\"args\":{{\"transfer\":{},\"bytes\":{}}}}},\n",
-                   step.reduces() ? "reduce" : "copy", step.peer, step.rank, step.channel,
-                   static_cast<double>(time.begin_ns) * 1e-3,
-                   static_cast<double>(time.end_ns - time.begin_ns) * 1e-3, step.transfer, plan.bytes(time.step));
+    event(fmt::format(R"("ph":"X","name":"{} from rank {}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"transfer":{},"bytes":{}}})",
+                      step.reduces() ? "reduce" : "copy", step.peer, step.rank, step.channel, static_cast<double>(time.begin_ns) * 1e-3,
+                      static_cast<double>(time.end_ns - time.begin_ns) * 1e-3, step.transfer, plan.bytes(time.step)));
   }
-  // The last comma is one too many.
-  text.erase(text.size() - 2);
   return text + "\n]}\n";
 }
 
