@@ -31,8 +31,8 @@ replay() {
   "${on[@]}" "$bin/slackline-replay" "$4" --element "$5" --size "$6" --iterations 1 --warmup 0 --out "$row" > "$work/log" 2>&1 || code=$?
   [ $code = 130 ] || [ $code = 143 ] && exit $code
   local bytes="" wrong=""
-  # Columns of slackline-replay --out: bytes 7, wrong 21.
-  [ -e "$row" ] && IFS=, read -r bytes wrong < <(tail -n 1 "$row" | cut -d, -f7,21)
+  # Columns of slackline-replay --out, from the end, as names of algorithms may hold commas: wrong is the last, bytes the 15th.
+  [ -e "$row" ] && IFS=, read -r bytes wrong < <(tail -n 1 "$row" | awk -F, '{ print $(NF - 14) "," $NF }')
   if [ $code != 0 ] && [ "$1" != corpus ]; then
     echo "FAILED ($code): $key: $(tail -n 1 "$work/log")"
     form_failed=1
