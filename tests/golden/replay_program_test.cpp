@@ -129,12 +129,14 @@ TEST_F(Replay, BadUsageIsOneLine) {
   EXPECT_NE(error(ring3 + " --shape " + scenario, 2).find("the schedule is for allreduce on 3 ranks, and the scenario is for allreduce on 5"), std::string::npos);
 }
 
-TEST_F(Replay, AskingForCudaWithoutAGpuIsOneLineAndExit3) {
-  const Outcome outcome = run(replay + ring3 + few + "--size 1MB --backend cuda");
-  if (outcome.code == 0) GTEST_SKIP() << "there is a GPU";
-  EXPECT_EQ(outcome.code, 3);
-  EXPECT_EQ(lines(outcome.err), 1u) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
+TEST_F(Replay, AskingForGpusWithoutOneIsOneLineAndExit3) {
+  for (const std::string backend : {"cuda", "nccl"}) {
+    const Outcome outcome = run(replay + ring3 + few + "--size 1MB --backend " + backend);
+    if (outcome.code == 0 || outcome.err.find("ranks, and there is 1 process") != std::string::npos) GTEST_SKIP() << "there is a GPU";
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(lines(outcome.err), 1u) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
 }
 
 TEST_F(Replay, NeedsNothingButTheSystemsLibraries) {

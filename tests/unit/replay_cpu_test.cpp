@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "base/error.hpp"
 #include "replay_support.hpp"
 #include "schedule/list_timing.hpp"
+#include "schedule/validate.hpp"
 
 namespace slackline {
 namespace {
@@ -82,6 +84,71 @@ TEST(ReplayCpu, CountsWrongElements) {
   EXPECT_EQ(wrong_after_runs(Schedule(whole.collective(), 4), 4000, ElementType::float32, 1), 4000);
   // An allgather of which nothing came: each of 4 ranks has but its own part.
   EXPECT_EQ(wrong_after_runs(Schedule(testing::collective(CollectiveType::allgather, 4), 4), 4000, ElementType::int32, 1), 3000);
+}
+
+// Without transfer `left_out`; who waited for it waits for what it waited for.
+Schedule without(const Schedule& whole, uint32_t left_out) {
+  Schedule result(whole.collective(), whole.units());
+  for (const Chunk& chunk : whole.chunks()) result.add_chunk(chunk);
+  for (uint32_t i = 0; i < whole.size(); ++i) {
+    if (i == left_out) continue;
+    Transfer transfer = whole.transfer(i);
+    std::vector<uint32_t> after;
+    for (const uint32_t earlier : transfer.after) {
+      if (earlier == left_out)
+        for (const uint32_t before : whole.after(left_out)) after.push_back(before);
+      else
+        after.push_back(earlier - (earlier > left_out));
+    }
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
+    transfer.after = after;
+    result.add(transfer);
+  }
+  return result;
+}
+// With a copy where there was a reduction, or the other way round.
+Schedule turned(const Schedule& whole, uint32_t which) {
+  Schedule result(whole.collective(), whole.units());
+  for (const Chunk& chunk : whole.chunks()) result.add_chunk(chunk);
+  for (uint32_t i = 0; i < whole.size(); ++i) {
+    Transfer transfer = whole.transfer(i);
+    if (i == which) transfer.op = transfer.op == TransferOp::copy ? TransferOp::reduce : TransferOp::copy;
+    result.add(transfer);
+  }
+  return result;
+}
+
+// The validator and the executor know nothing of each other, and agree: what the one proves right comes out right, and what it
+// calls wrong (other than a race, which may pass unnoticed) comes out wrong.
+TEST(ReplayCpu, ComputesWrongResultsWhereTheValidatorSaysSo) {
+  int right = 0, wrong = 0, racing = 0;
+  for (const Schedule& whole : {testing::ring(4), testing::ring(3, CollectiveType::allgather), testing::optcc(5, 2, Fraction(2)),
+                                testing::scratch_allreduce(3), testing::direct(CollectiveType::reduce_scatter, 3)}) {
+    for (uint32_t i = 0; i < whole.size(); ++i) {
+      for (const bool leave_out : {true, false}) {
+        const Schedule changed = leave_out ? without(whole, i) : turned(whole, i);
+        const std::vector<Finding> findings = validate(changed);
+        if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.rule == "race"; })) {
+          ++racing;
+          continue;
+        }
+        SCOPED_TRACE((leave_out ? "without transfer " : "with another operation in transfer ") + std::to_string(i) + " of " + whole.algorithm() +
+                     (findings.empty() ? "" : ": " + findings[0].message));
+        const int64_t found = wrong_after_runs(changed, 30'000, ElementType::float32, 1);
+        if (has_errors(findings)) {
+          EXPECT_GT(found, 0);
+          ++wrong;
+        } else {
+          EXPECT_EQ(found, 0);
+          ++right;
+        }
+      }
+    }
+  }
+  EXPECT_GT(wrong, 100);
+  RecordProperty("right", right);
+  RecordProperty("racing", racing);
 }
 
 TEST(ReplayCpu, RecordsWhenStepsMovedData) {

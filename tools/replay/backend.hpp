@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "element.hpp"
@@ -40,6 +41,14 @@ class ReplayBackend {
   virtual int64_t wrong() = 0;
   /// Step times of the last run; empty where they were not asked for or are not to be had.
   virtual std::vector<StepTimes> times() const = 0;
+
+  /// False in a process for which another prints and writes. What run(), wrong() and run_reference() return is for all ranks,
+  /// in all processes.
+  virtual bool reports() const { return true; }
+  /// Who else implements the collective on these buffers, e.g. "ncclAllReduce"; empty: nobody.
+  virtual std::string_view reference() const { return {}; }
+  /// run() by the reference instead of the plan.
+  virtual double run_reference(uint32_t) { return 0; }
 };
 
 }  // namespace slackline

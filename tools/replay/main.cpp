@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -44,7 +45,7 @@ void declare(CLI::App& app, Options& options) {
       ->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--shape-factor", options.factor, "Pace this much slower than the scenario; default: such that pacing dominates")
       ->check(CLI::Range(1.0, 1e12))->type_name("FACTOR");
-  app.add_option("--timeout", options.timeout, "cpu: give up after so many seconds without progress")->capture_default_str()
+  app.add_option("--timeout", options.timeout, "Give up after so many seconds without progress (cpu), or of one run (nccl)")->capture_default_str()
       ->check(CLI::Range(0.1, 1e6))->type_name("SECONDS");
   app.add_option("--out", options.out, "Write a CSV table")->type_name("FILE.csv");
   app.add_option("--trace", options.trace, "cpu: write the last run for chrome://tracing")->type_name("FILE.json");
@@ -149,28 +150,42 @@ int replay(const Options& options) {
   result.element = element;
   result.bytes = plan->layout().message().size();
   result.transfers = schedule.size();
-  fmt::print("# slackline-replay {}: {}, {} on {} ranks, {} transfers\n", SLACKLINE_VERSION, result.algorithm,
-             to_string(result.collective.type), result.collective.ranks, result.transfers);
-  if (result.bytes != size.count())
-    fmt::print("# {} B were asked for; this schedule needs whole elements{}\n", size.count(),
-               result.bytes - size.count() >= element_bytes(element) ? " in equal units" : "");
-  if (result.shaped)
-    fmt::print("# paced {:g} times slower than scenario \"{}\"; the times are divided by that\n", result.shaped->factor, result.shaped->scenario);
-  std::fflush(stdout);
+  if (backend->reports()) {
+    fmt::print("# slackline-replay {}: {}, {} on {} ranks, {} transfers\n", SLACKLINE_VERSION, result.algorithm,
+               to_string(result.collective.type), result.collective.ranks, result.transfers);
+    if (result.bytes != size.count())
+      fmt::print("# {} B were asked for; this schedule needs whole elements{}\n", size.count(),
+                 result.bytes - size.count() >= element_bytes(element) ? " in equal units" : "");
+    if (result.shaped)
+      fmt::print("# paced {:g} times slower than scenario \"{}\"; the times are divided by that\n", result.shaped->factor, result.shaped->scenario);
+    std::fflush(stdout);
+  }
 
   uint32_t seed = 0;
-  for (int i = 0; i < options.warmup; ++i) backend->run(seed++);
-  for (int i = 0; i < options.iterations; ++i) {
-    result.times.push_back(backend->run(seed++) / (result.shaped ? result.shaped->factor : 1));
-    result.wrong += backend->wrong();
+  const auto measure = [&](ReplayResult& measured, double (ReplayBackend::*run)(uint32_t)) {
+    for (int i = 0; i < options.warmup; ++i) (*backend.*run)(seed++);
+    for (int i = 0; i < options.iterations; ++i) {
+      measured.times.push_back((*backend.*run)(seed++) / (result.shaped ? result.shaped->factor : 1));
+      measured.wrong += backend->wrong();
+    }
+  };
+  std::vector<ReplayResult> results = {result};
+  measure(results.front(), &ReplayBackend::run);
+  if (!backend->reference().empty()) {
+    results.push_back(result);
+    results.back().algorithm = backend->reference();
+    results.back().transfers = 0;
+    measure(results.back(), &ReplayBackend::run_reference);
   }
+  const int code = std::any_of(results.begin(), results.end(), [](const ReplayResult& each) { return each.wrong > 0; }) ? 1 : 0;
+  if (!backend->reports()) return code;
   for (const std::string& note : backend->notes()) fmt::print("# {}: {}\n", options.backend, note);
-  fmt::print("{}# time: the median of {}; fastest {:.2f} us, slowest {:.2f} us\n", replay_table(result), options.iterations,
-             result.fastest() * 1e6, result.slowest() * 1e6);
-  if (!options.out.empty()) write_file_atomically(options.out, [&](std::ostream& stream) { stream << replay_csv(result); });
+  fmt::print("{}# time: the median of {}; fastest {:.2f} us, slowest {:.2f} us\n", replay_table(results), options.iterations,
+             results.front().fastest() * 1e6, results.front().slowest() * 1e6);
+  if (!options.out.empty()) write_file_atomically(options.out, [&](std::ostream& stream) { stream << replay_csv(results); });
   if (!options.trace.empty())
     write_file_atomically(options.trace, [&](std::ostream& stream) { stream << replay_trace(*plan, backend->times()); });
-  return result.wrong > 0 ? 1 : 0;
+  return code;
 }
 
 }  // namespace
@@ -202,7 +217,8 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "slackline-replay: internal error: {}\n", error.what());
   }
-  // Not by return: a rank's thread that hangs would go on using what that destroys.
+  // Not by return: a rank's thread that hangs would go on using what that destroys; and after an error under MPI this is what
+  // tells mpirun to end the other processes.
   std::fflush(stdout);
   std::_Exit(code);
 }

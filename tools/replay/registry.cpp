@@ -5,6 +5,9 @@
 #ifdef SLACKLINE_CUDA
 #include "replay/cuda_backend.hpp"
 #endif
+#ifdef SLACKLINE_NCCL
+#include "replay/nccl_backend.hpp"
+#endif
 
 namespace slackline {
 
@@ -32,6 +35,19 @@ void require_cuda() {
 }
 #endif
 
+#ifdef SLACKLINE_NCCL
+std::unique_ptr<ReplayBackend> make_nccl(const ReplayJob& job, const BackendOptions& options) {
+  if (options.ranks_per_gpu > 0) throw Error(ErrorKind::usage, "--ranks-per-gpu is for the cuda backend: NCCL needs a GPU for each rank");
+  if (options.shape) throw Error(ErrorKind::usage, "--shape is for the cpu backend: GPUs cannot be paced");
+  if (options.record_times) throw Error(ErrorKind::usage, "--trace is for the cpu backend");
+  return make_nccl_backend(job, {options.timeout});
+}
+#else
+void require_nccl() {
+  throw Error(ErrorKind::device, "this build has no NCCL backend: there was no nvcc or no nccl.h when it was configured");
+}
+#endif
+
 }  // namespace
 
 const std::vector<BackendEntry>& replay_backends() {
@@ -41,6 +57,11 @@ const std::vector<BackendEntry>& replay_backends() {
       {"cuda", "NVIDIA GPUs, one process", require_cuda_device, make_cuda},
 #else
       {"cuda", "NVIDIA GPUs, one process (not in this build)", require_cuda, nullptr},
+#endif
+#ifdef SLACKLINE_NCCL
+      {"nccl", "NVIDIA GPUs, a process a rank under mpirun", require_nccl, make_nccl},
+#else
+      {"nccl", "NVIDIA GPUs, a process a rank under mpirun (not in this build)", require_nccl, nullptr},
 #endif
   };
   return list;

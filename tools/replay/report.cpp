@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace slackline {
 
@@ -40,27 +39,31 @@ double ReplayResult::slowest() const { return *std::max_element(times.begin(), t
 double ReplayResult::algbw() const { return static_cast<double>(bytes) / median(); }
 double ReplayResult::busbw() const { return algbw() * busbw_factor(collective); }
 
-std::string replay_table(const ReplayResult& result) {
-  const bool reduced = reduces(result.collective.type);
+std::string replay_table(std::span<const ReplayResult> results) {
   std::string text = fmt::format("#{:>11} {:>12} {:>9} {:>6} {:>6} {:>12} {:>8} {:>8} {:>8}\n", "size", "count", "type",
                                  "redop", "root", "time", "algbw", "busbw", "#wrong");
   text += fmt::format("#{:>11} {:>12} {:>9} {:>6} {:>6} {:>12} {:>8} {:>8} {:>8}\n", "(B)", "(elements)", "", "", "",
                       "(us)", "(GB/s)", "(GB/s)", "");
-  text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6} {:>12.2f} {:>8.3f} {:>8.3f} {:>8}\n", result.bytes,
-                      result.bytes / element_bytes(result.element), to_string(result.element),
-                      reduced ? to_string(result.collective.reduction) : "none", result.collective.root,
-                      result.median() * 1e6, result.algbw() * 1e-9, result.busbw() * 1e-9, result.wrong);
+  for (const ReplayResult& result : results) {
+    if (&result != &results.front()) text += "# " + result.algorithm + ":\n";
+    text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6} {:>12.2f} {:>8.3f} {:>8.3f} {:>8}\n", result.bytes,
+                        result.bytes / element_bytes(result.element), to_string(result.element),
+                        reduces(result.collective.type) ? to_string(result.collective.reduction) : "none", result.collective.root,
+                        result.median() * 1e6, result.algbw() * 1e-9, result.busbw() * 1e-9, result.wrong);
+  }
   return text;
 }
 
-std::string replay_csv(const ReplayResult& result) {
+namespace {
+
+std::vector<std::pair<std::string_view, std::string>> csv_fields(const ReplayResult& result) {
   std::string slowdowns;
   if (result.shaped)
     for (const auto& [rank, l] : result.shaped->slowdowns)
       slowdowns += fmt::format("{}{}:{}", slowdowns.empty() ? "" : ";", rank, l.to_string());
   const auto of_scenario = [&](const auto& value) { return result.shaped ? fmt::format("{}", value) : std::string(); };
   const ShapedBy shaped = result.shaped.value_or(ShapedBy());
-  const std::pair<std::string_view, std::string> fields[] = {
+  return {
       {"scenario", csv_text(shaped.scenario)},
       {"collective", std::string(to_string(result.collective.type))},
       {"algorithm", csv_text(result.algorithm)},
@@ -74,7 +77,7 @@ std::string replay_csv(const ReplayResult& result) {
       {"time_us", fmt::format("{:.6f}", result.median() * 1e6)},
       {"algbw_GBps", fmt::format("{:.9g}", result.algbw() * 1e-9)},
       {"busbw_GBps", fmt::format("{:.9g}", result.busbw() * 1e-9)},
-      {"transfers", fmt::format("{}", result.transfers)},
+      {"transfers", result.transfers > 0 ? fmt::format("{}", result.transfers) : ""},
       {"status", result.wrong == 0 ? "ok" : fmt::format("{} elements wrong", result.wrong)},
       {"element", std::string(to_string(result.element))},
       {"iterations", fmt::format("{}", result.times.size())},
@@ -82,33 +85,48 @@ std::string replay_csv(const ReplayResult& result) {
       {"time_max_us", fmt::format("{:.6f}", result.slowest() * 1e6)},
       {"shape_factor", result.shaped ? fmt::format("{:.9g}", shaped.factor) : ""},
       {"wrong", fmt::format("{}", result.wrong)}};
-  std::string header, row;
-  for (const auto& [name, value] : fields) {
-    header += (header.empty() ? "" : ",") + std::string(name);
-    row += (&name == &fields[0].first ? "" : ",") + value;
+}
+
+}  // namespace
+
+std::string replay_csv(std::span<const ReplayResult> results) {
+  std::string header, rows;
+  for (const ReplayResult& result : results) {
+    std::string row;
+    header.clear();
+    for (const auto& [name, value] : csv_fields(result)) {
+      if (!header.empty()) {
+        header += ',';
+        row += ',';
+      }
+      header += name;
+      row += value;
+    }
+    rows += row + "\n";
   }
-  return header + "\n" + row + "\n";
+  return header + "\n" + rows;
 }
 
 std::string replay_trace(const Plan& plan, const std::vector<StepTimes>& times) {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  const char* separator = "\n";
+  const auto event = [&](const std::string& fields) {
+    text += separator + ("{" + fields + "}");
+    separator = ",\n";
+  };
+  uint32_t named = Step::none;
   for (const Plan::Program& program : plan.programs()) {
-    fmt::format_to(std::back_inserter(text),
-                   "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n"
-                   "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{0},\"tid\":{1},\"args\":{{\"name\":\"channel {1}\"}}}},\n",
-                   program.rank, program.channel);
+    if (program.rank != named)
+      event(fmt::format(R"("ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}})", program.rank));
+    named = program.rank;
+    event(fmt::format(R"("ph":"M","name":"thread_name","pid":{0},"tid":{1},"args":{{"name":"channel {1}"}})", program.rank, program.channel));
   }
   for (const StepTimes& time : times) {
     const Step& step = plan.steps()[time.step];
-    fmt::format_to(std::back_inserter(text),
-                   "{{\"ph\":\"X\",\"name\":\"{} from rank {}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
-                   "\"args\":{{\"transfer\":{},\"bytes\":{}}}}},\n",
-                   step.reduces() ? "reduce" : "copy", step.peer, step.rank, step.channel,
-                   static_cast<double>(time.begin_ns) * 1e-3,
-                   static_cast<double>(time.end_ns - time.begin_ns) * 1e-3, step.transfer, plan.bytes(time.step));
+    event(fmt::format(R"("ph":"X","name":"{} from rank {}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"transfer":{},"bytes":{}}})",
+                      step.reduces() ? "reduce" : "copy", step.peer, step.rank, step.channel, static_cast<double>(time.begin_ns) * 1e-3,
+                      static_cast<double>(time.end_ns - time.begin_ns) * 1e-3, step.transfer, plan.bytes(time.step)));
   }
-  // The last comma is one too many.
-  text.erase(text.size() - 2);
   return text + "\n]}\n";
 }
 

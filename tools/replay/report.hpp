@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ struct ReplayResult {
   Collective collective;
   ElementType element = ElementType::float32;
   int64_t bytes = 0;              ///< of the message that was run
-  size_t transfers = 0;
+  size_t transfers = 0;           ///< 0: not known
   std::vector<double> times;      ///< seconds, by iteration; not empty
   int64_t wrong = 0;              ///< elements, over all iterations
   std::optional<ShapedBy> shaped;
@@ -41,10 +42,11 @@ struct ReplayResult {
   double busbw() const;
 };
 
-/// The table's two header lines and its row, each with a line end.
-std::string replay_table(const ReplayResult& result);
-/// Header and row, each with a line end. The columns up to `status` are those of `slackline run` that apply.
-std::string replay_csv(const ReplayResult& result);
+/// The table's two header lines and a row for each result, each with a line end; before the second row and those after it a
+/// comment that names the algorithm.
+std::string replay_table(std::span<const ReplayResult> results);
+/// Header and rows, each with a line end. The columns up to `status` are those of `slackline run` that apply.
+std::string replay_csv(std::span<const ReplayResult> results);
 /// Chrome's trace format (chrome://tracing, Perfetto): a process a rank, a thread a channel, real time.
 std::string replay_trace(const Plan& plan, const std::vector<StepTimes>& times);
 

@@ -1,196 +1,15 @@
-// See cuda_backend.hpp. No fmt and no JSON in here: nvcc compiles neither.
 #include "replay/cuda_backend.hpp"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
 
-#include "base/error.hpp"
-#include "replay/pattern.hpp"
+#include "replay/cuda_kernels.hpp"
 
 namespace slackline {
 
 namespace {
-
-void check(cudaError_t result, const char* what) {
-  if (result == cudaSuccess) return;
-  cudaGetLastError();  // forget it, unless it is one that sticks
-  throw Error(ErrorKind::device, std::string(what) + ": " + cudaGetErrorString(result));
-}
-
-// Reductions of 32-bit words: a float, an integer, or two 16-bit floats.
-template <class To, class From>
-__device__ To reinterpret(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  memcpy(&to, &from, sizeof to);
-  return to;
-}
-
-template <class Number>
-__device__ Number combine(Number a, Number b, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum: return a + b;
-    case Reduction::prod: return a * b;
-    case Reduction::min: return b < a ? b : a;
-    default: return b > a ? b : a;
-  }
-}
-template <class Pair>
-__device__ Pair combine_pair(Pair a, Pair b, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum: return __hadd2(a, b);
-    case Reduction::prod: return __hmul2(a, b);
-    case Reduction::min: return __hmin2(a, b);
-    default: return __hmax2(a, b);
-  }
-}
-
-template <ElementType type, Reduction reduction>
-__device__ uint32_t combine_words(uint32_t a, uint32_t b) {
-  if constexpr (type == ElementType::float32) {
-    return reinterpret<uint32_t>(combine(reinterpret<float>(a), reinterpret<float>(b), reduction));
-  } else if constexpr (type == ElementType::float16) {
-    return reinterpret<uint32_t>(combine_pair(reinterpret<__half2>(a), reinterpret<__half2>(b), reduction));
-  } else if constexpr (type == ElementType::bfloat16) {
-    return reinterpret<uint32_t>(combine_pair(reinterpret<__nv_bfloat162>(a), reinterpret<__nv_bfloat162>(b), reduction));
-  } else if constexpr (reduction == Reduction::sum || reduction == Reduction::prod) {
-    return combine(a, b, reduction);  // unsigned, which wraps around
-  } else {
-    return static_cast<uint32_t>(combine(static_cast<int32_t>(a), static_cast<int32_t>(b), reduction));
-  }
-}
-
-// to[i] (+)= from[i]. 16 bytes at a time where both sides can be aligned together, else element by element.
-template <ElementType type, Reduction reduction>
-__global__ void reduce_kernel(void* to_bytes, const void* from_bytes, int64_t bytes) {
-  using Stored = std::conditional_t<element_bytes(type) == 2, uint16_t, uint32_t>;
-  auto* to = static_cast<Stored*>(to_bytes);
-  const auto* from = static_cast<const Stored*>(from_bytes);
-  const int64_t count = bytes / static_cast<int64_t>(sizeof(Stored));
-  const int64_t thread = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
-  const int64_t threads = gridDim.x * static_cast<int64_t>(blockDim.x);
-  const auto to_address = reinterpret_cast<uintptr_t>(to), from_address = reinterpret_cast<uintptr_t>(from);
-  constexpr int64_t lane = 16 / sizeof(Stored);
-  int64_t head = static_cast<int64_t>((16 - to_address % 16) % 16 / sizeof(Stored));
-  if (head > count || to_address % 16 != from_address % 16) head = count;
-  const int64_t vectors = (count - head) / lane;
-  auto* to_vectors = reinterpret_cast<uint4*>(to + head);
-  const auto* from_vectors = reinterpret_cast<const uint4*>(from + head);
-  for (int64_t i = thread; i < vectors; i += threads) {
-    uint4 a = to_vectors[i];
-    const uint4 b = from_vectors[i];
-    a.x = combine_words<type, reduction>(a.x, b.x);
-    a.y = combine_words<type, reduction>(a.y, b.y);
-    a.z = combine_words<type, reduction>(a.z, b.z);
-    a.w = combine_words<type, reduction>(a.w, b.w);
-    to_vectors[i] = a;
-  }
-  const int64_t rest = count - vectors * lane;  // the head and the tail
-  for (int64_t i = thread; i < rest; i += threads) {
-    const int64_t place = i < head ? i : i + vectors * lane;
-    to[place] = static_cast<Stored>(combine_words<type, reduction>(to[place], from[place]));
-  }
-}
-
-template <class Stored>
-__global__ void fill_kernel(Stored* to, Pattern pattern, uint32_t rank, int64_t first, int64_t count) {
-  const int64_t threads = gridDim.x * static_cast<int64_t>(blockDim.x);
-  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count; i += threads)
-    to[i] = static_cast<Stored>(pattern.input(rank, first + i));
-}
-
-template <class Stored>
-__global__ void check_kernel(const Stored* found, Pattern pattern, int from, int64_t first, int64_t count,
-                             unsigned long long* wrong) {
-  const int64_t threads = gridDim.x * static_cast<int64_t>(blockDim.x);
-  unsigned long long differing = 0;
-  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count; i += threads) {
-    const uint32_t expected = from == Content::all_ranks ? pattern.reduced(first + i)
-                                                         : pattern.input(static_cast<uint32_t>(from), first + i);
-    differing += found[i] != static_cast<Stored>(expected);
-  }
-  if (differing > 0) atomicAdd(wrong, differing);
-}
-
-constexpr int block_threads = 256;
-unsigned blocks_for(int64_t work_items) {
-  return static_cast<unsigned>(std::clamp<int64_t>((work_items + block_threads - 1) / block_threads, 1, 1 << 16));
-}
-
-template <ElementType type>
-void launch_typed_reduction(void* to, const void* from, int64_t bytes, Reduction reduction, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(bytes / 16);
-  switch (reduction) {
-    case Reduction::sum: reduce_kernel<type, Reduction::sum><<<blocks, block_threads, 0, stream>>>(to, from, bytes); break;
-    case Reduction::prod: reduce_kernel<type, Reduction::prod><<<blocks, block_threads, 0, stream>>>(to, from, bytes); break;
-    case Reduction::min: reduce_kernel<type, Reduction::min><<<blocks, block_threads, 0, stream>>>(to, from, bytes); break;
-    case Reduction::max: reduce_kernel<type, Reduction::max><<<blocks, block_threads, 0, stream>>>(to, from, bytes); break;
-  }
-  check(cudaGetLastError(), "launching a reduction");
-}
-
-void launch_reduction(void* to, const void* from, int64_t bytes, ElementType type, Reduction reduction, cudaStream_t stream) {
-  switch (type) {
-    case ElementType::float32: return launch_typed_reduction<ElementType::float32>(to, from, bytes, reduction, stream);
-    case ElementType::float16: return launch_typed_reduction<ElementType::float16>(to, from, bytes, reduction, stream);
-    case ElementType::bfloat16: return launch_typed_reduction<ElementType::bfloat16>(to, from, bytes, reduction, stream);
-    case ElementType::int32: return launch_typed_reduction<ElementType::int32>(to, from, bytes, reduction, stream);
-  }
-}
-
-// Owners. Each belongs to the device that was current when it was made.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(int64_t bytes) {
-    if (bytes == 0) return;
-    if (cudaMalloc(&memory_, static_cast<size_t>(bytes)) != cudaSuccess) {
-      cudaGetLastError();
-      throw Error(ErrorKind::device, "a GPU has no room for another buffer of " + std::to_string(bytes) +
-                                         " B; use a smaller --size or fewer ranks per GPU");
-    }
-  }
-  DeviceMemory(DeviceMemory&& other) noexcept : memory_(other.memory_) { other.memory_ = nullptr; }
-  DeviceMemory& operator=(DeviceMemory&&) = delete;
-  ~DeviceMemory() { cudaFree(memory_); }
-  std::byte* get() const { return static_cast<std::byte*>(memory_); }
-
- private:
-  void* memory_ = nullptr;
-};
-
-class Stream {
- public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
-  Stream(Stream&& other) noexcept : stream_(other.stream_) { other.stream_ = nullptr; }
-  Stream& operator=(Stream&&) = delete;
-  ~Stream() {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-  }
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-class Event {
- public:
-  explicit Event(unsigned flags) { check(cudaEventCreateWithFlags(&event_, flags), "creating an event"); }
-  Event(Event&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
-  Event& operator=(Event&&) = delete;
-  ~Event() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 class CudaBackend : public ReplayBackend {
  public:
@@ -459,17 +278,10 @@ double CudaBackend::run(uint32_t seed) {
       // The poison: NaN as a float, -1 as an integer.
       if (bytes > 0) check(cudaMemsetAsync(memory(rank, static_cast<Buffer>(b)), 0xff, static_cast<size_t>(bytes), stream), "poisoning");
     }
-    for (const Content& content : contents_before(plan_->layout(), static_cast<int>(rank))) {
-      if (content.bytes == 0) continue;
-      std::byte* to = memory(rank, content.buffer) + content.offset;
-      const int64_t first = content.message_offset / width, count = content.bytes / width;
-      const auto from = static_cast<uint32_t>(content.from);
-      if (width == 2)
-        fill_kernel<<<blocks_for(count), block_threads, 0, stream>>>(reinterpret_cast<uint16_t*>(to), pattern_, from, first, count);
-      else
-        fill_kernel<<<blocks_for(count), block_threads, 0, stream>>>(reinterpret_cast<uint32_t*>(to), pattern_, from, first, count);
-      check(cudaGetLastError(), "launching the fill");
-    }
+    for (const Content& content : contents_before(plan_->layout(), static_cast<int>(rank)))
+      if (content.bytes > 0)
+        launch_fill(memory(rank, content.buffer) + content.offset, pattern_, content.from, content.message_offset / width,
+                    content.bytes, stream);
   }
   synchronize();
   use(0);
@@ -495,16 +307,10 @@ int64_t CudaBackend::wrong() {
     use(device);
     const cudaStream_t stream = origins_[static_cast<size_t>(device)].get();
     auto* counter = reinterpret_cast<unsigned long long*>(counters_[static_cast<size_t>(device)].get());
-    for (const Content& content : contents_after(plan_->layout(), static_cast<int>(rank))) {
-      if (content.bytes == 0) continue;
-      const std::byte* found = memory(rank, content.buffer) + content.offset;
-      const int64_t first = content.message_offset / width, count = content.bytes / width;
-      if (width == 2)
-        check_kernel<<<blocks_for(count), block_threads, 0, stream>>>(reinterpret_cast<const uint16_t*>(found), pattern_, content.from, first, count, counter);
-      else
-        check_kernel<<<blocks_for(count), block_threads, 0, stream>>>(reinterpret_cast<const uint32_t*>(found), pattern_, content.from, first, count, counter);
-      check(cudaGetLastError(), "launching the check");
-    }
+    for (const Content& content : contents_after(plan_->layout(), static_cast<int>(rank)))
+      if (content.bytes > 0)
+        launch_check(memory(rank, content.buffer) + content.offset, pattern_, content.from, content.message_offset / width,
+                     content.bytes, counter, stream);
   }
   synchronize();
   int64_t wrong = 0;
@@ -522,13 +328,13 @@ int64_t CudaBackend::wrong() {
 void require_cuda_device() {
   int driver = 0, runtime = 0, devices = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-    throw Error(ErrorKind::device, "the cuda backend needs an NVIDIA driver, and none is installed");
+    throw Error(ErrorKind::device, "there is no NVIDIA driver on this machine, which GPUs need");
   cudaRuntimeGetVersion(&runtime);
   const cudaError_t result = cudaGetDeviceCount(&devices);
   cudaGetLastError();
   const auto version = [](int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); };
   if (result == cudaErrorInsufficientDriver)
-    throw Error(ErrorKind::device, "the NVIDIA driver supports CUDA " + version(driver) + ", and the cuda backend needs " + version(runtime));
+    throw Error(ErrorKind::device, "the NVIDIA driver supports CUDA " + version(driver) + ", and this program needs " + version(runtime));
   if (result != cudaSuccess || devices == 0)
     throw Error(ErrorKind::device, std::string("there is no NVIDIA GPU to use: ") +
                                        cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result));
