@@ -354,7 +354,7 @@ Generated generate_nested_rings(const GenerateRequest& request) {
     const auto per_segment = static_cast<int64_t>(schedule(1, 1).size());
     const int64_t limit = max_transfers_option(request.options) / per_segment;
     const int64_t highest = std::min(limit, elements / request.network.ranks() + 1);
-    result.segments = best_segments(1, std::min(highest, elements / g), extrapolated(5, 2, time));
+    result.segments = best_segments(1, std::min(highest, elements / g), extrapolated(3, 2, time), 0.1);
     result.notes.push_back(chosen_segments_note(result.segments) + (result.segments == limit ? " (max_transfers allows no more)" : ""));
   }
   double slow = 1;
