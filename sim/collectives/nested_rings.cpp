@@ -289,13 +289,16 @@ void NestedRings::emit(TransferSink& sink, int64_t shown) {
 Plan choose_flows(const Network& network, bool ring, const Plan& single, const std::function<Duration(const Plan&)>& time) {
   Plan best = single;
   Duration least = time(single);
-  for (const int flows : {8, 64}) {
+  int worse = 0;
+  for (const int flows : {8, 24, 48, 64, 96, 128}) {
     const Plan candidate = make_plan(network, ring, flows);
-    if (candidate.flows > 8192) break;
+    if (worse == 2 || candidate.flows > 8192) break;
     const Duration now = time(candidate);
+    ++worse;
     if (now < least) {
       least = now;
       best = candidate;
+      worse = 0;
     }
   }
   return best;
@@ -337,7 +340,7 @@ Generated generate_nested_rings(const GenerateRequest& request) {
   const auto time = [&](int64_t k, int64_t shown) { return time_of(request, schedule(k, shown)); };
   Generated result;
   if (const auto flows = request.options.find("flows"); flows && !flows->value().is_string()) {
-    plan = make_plan(request.network, ring, static_cast<int>(flows->integer(1, 64)));
+    plan = make_plan(request.network, ring, static_cast<int>(flows->integer(1, 128)));
   } else if (flows && flows->string() != "auto") {
     flows->fail("must be a number of flows or \"auto\"");
   } else if (const size_t slow = request.network.stragglers().size() / static_cast<size_t>(g);

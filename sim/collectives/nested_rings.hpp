@@ -32,8 +32,8 @@ std::vector<double> nested_ring_parts(const std::vector<double>& bandwidths);
 ///   `exchange`       "ring" (the default): the fastest servers among themselves do a ring, if they are at least three;
 ///                    "direct": they, too, exchange directly, in two steps for any number of servers, which suits
 ///                    small messages
-///   `flows`          the most flows in parallel between two servers, 1 to 64, or "auto" (the default): 1 where less than half of
-///                    the servers are slow, or only one, else the fastest of 1, 8 and 64
+///   `flows`          the most flows in parallel between two servers, 1 to 128, or "auto" (the default): 1 where less than half of
+///                    the servers are slow, or only one, else the fastest of some that are tried
 extern const Algorithm nested_rings_algorithm;
 
 }  // namespace slackline
