@@ -347,7 +347,7 @@ Generated generate_nested_rings(const GenerateRequest& request) {
              slow > 1 && plan.parts.size() <= 2 * slow && request.sharing == Sharing::fair) {
     plan = choose_flows(request.network, ring, plan, [&](const Plan& candidate) {
       plan = candidate;
-      return extrapolated(6, 6, time)(200);
+      return extrapolated(24, 24, time)(200);
     });
     result.notes.push_back("flows: at most " + std::to_string(plan.most_flows) + " between two servers");
   }

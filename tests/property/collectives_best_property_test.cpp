@@ -51,7 +51,7 @@ void check(unsigned seed) {
 // A case takes up to seconds under the sanitizers, so there are few; SLACKLINE_PROPERTY_SCALE makes them more.
 TEST(Best, IsNeverBelowTheBoundNorSlowerThanTheRing) {
   const char* scale = std::getenv("SLACKLINE_PROPERTY_SCALE");
-  for (unsigned seed = 0; seed < 5u * static_cast<unsigned>(std::max(1, scale ? std::atoi(scale) : 1)); ++seed) {
+  for (unsigned seed = 0; seed < 20u * static_cast<unsigned>(std::max(1, scale ? std::atoi(scale) : 1)); ++seed) {
     SCOPED_TRACE(seed);
     check(seed);
   }
