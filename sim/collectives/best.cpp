@@ -9,7 +9,9 @@ namespace {
 constexpr std::string_view own_name = "best";
 
 // What an algorithm is to be tried with, besides its defaults.
-std::vector<Json> variants(std::string_view algorithm) {
+std::vector<Json> variants(std::string_view algorithm, const Network& network) {
+  // With more servers the simulation of all flows between any two of them takes minutes.
+  if (algorithm == "nested_rings" && network.servers() <= 64) return {{{"exchange", "ring"}}, {{"exchange", "direct"}}};
   if (algorithm == "optcc") return {{{"pace", "asap"}, {"stragglers", "auto"}}};
   if (algorithm == "r2ccl") return {{{"form", "balance"}}, {{"form", "allreduce"}}};
   return {Json::object()};
@@ -42,7 +44,7 @@ Generated generate_best(const GenerateRequest& request) {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.name == own_name) continue;
     if (candidates && std::find(wanted.begin(), wanted.end(), algorithm.name) == wanted.end()) continue;
-    for (Json options : variants(algorithm.name)) {
+    for (Json options : variants(algorithm.name, request.network)) {
       std::string label(algorithm.name);
       for (const auto& [key, value] : options.items()) label += " " + key + "=" + value.get<std::string>();
       options["algorithm"] = algorithm.name;

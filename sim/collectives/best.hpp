@@ -7,7 +7,7 @@
 namespace slackline {
 
 /// Every algorithm that applies is tried with "auto" parameters; OptCC also with "pace": "asap" and "stragglers": "auto",
-/// R2CCL in both forms. Among equals the first in the order of the registry wins. The notes say who won with what, and
+/// R2CCL in both forms, nested rings up to 64 servers with both exchanges. Among equals the first in the order of the registry wins. The notes say who won with what, and
 /// what the others took, fastest first.
 /// Options: `candidates`, an array of names of algorithms to try instead of all; `max_transfers`, as for those that know it.
 extern const Algorithm best_algorithm;

@@ -1,357 +1,259 @@
 #include "collectives/nested_rings.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "collectives/segments.hpp"
 #include "collectives/slices.hpp"
 
 namespace slackline {
 
-namespace {
-
-Fraction sum_of(const std::vector<Fraction>& bandwidths) {
-  Fraction sum(0);
-  for (const Fraction& c : bandwidths) sum += c;
-  return sum;
-}
-
-// T* over N/B (design/bounds.md); ascending bandwidths.
-Fraction optimum(const std::vector<Fraction>& bandwidths) {
-  const auto p = static_cast<int64_t>(bandwidths.size());
-  return std::max(Fraction(2 * (p - 1)) / sum_of(bandwidths), Fraction(1) / bandwidths[0]);
-}
-
-}  // namespace
-
-std::vector<NestedRing> nested_ring_classes(const std::vector<Fraction>& bandwidths) {
-  const auto p = static_cast<int64_t>(bandwidths.size());
-  // In a ring of two each sends and receives as much as in an exchange with a leaf.
-  if (p == 2) return {{2, Fraction(1)}};
-  const Fraction time = optimum(bandwidths);
-  const int64_t m = std::count_if(bandwidths.begin(), bandwidths.end(), [](const Fraction& c) { return c < Fraction(1); });
-  std::vector<NestedRing> classes;
-  // `left` is e = T* c - 1: what a server can still do when it has sent and received everything once, as a leaf.
-  Fraction before(0), rest(1);
-  for (int64_t i = 0; i < m; ++i) {
-    const Fraction left = time * bandwidths[static_cast<size_t>(i)] - Fraction(1);
-    const Fraction part = std::min(Fraction(p - i) * (left - before) / Fraction(p - 2), rest);
-    before = left;
-    if (part <= Fraction(0)) continue;
-    classes.push_back({static_cast<int>(p - i), part});
-    rest -= part;
+std::vector<double> nested_ring_parts(const std::vector<double>& bandwidths) {
+  const size_t p = bandwidths.size();
+  // With two servers each sends its half and the other's result, whatever the halves.
+  if (p == 2) return {0.5, 0.5};
+  std::vector<double> ascending = bandwidths;
+  std::sort(ascending.begin(), ascending.end());
+  // T with the `out` slowest without a part: those to whom it leaves no time.
+  double time = 0;
+  for (size_t out = 0; out < p; ++out) {
+    double sum = 0;
+    for (size_t i = out; i < p; ++i) sum += ascending[i];
+    time = static_cast<double>(2 * p - 2 - out) / sum;
+    if (time * ascending[out] >= 1) break;
   }
-  if (rest > Fraction(0)) classes.push_back({static_cast<int>(p - m), rest});
-  return classes;
+  std::vector<double> parts;
+  for (const double c : bandwidths) parts.push_back(std::max(0.0, time * c - 1) / static_cast<double>(p - 2));
+  return parts;
 }
 
 namespace {
 
 constexpr uint32_t none = Slices::none;
 
-// Units of a slice of a segment. Sections are cut at the nearest unit below.
-constexpr int64_t grid = int64_t{1} << 30;
-
-// How many flows each server has, and what bandwidth that comes to.
-struct Flows {
-  int channels = 1;                  // F
-  std::vector<int> servers;          // from slowest to fastest
-  std::vector<int> flows;            // of each of `servers`, 1..F
-  std::vector<Fraction> bandwidths;  // that these flows add up to, ascending
-
-  Fraction time() const { return optimum(bandwidths); }
+// Two servers that exchange directly, as seen by one of them. There is one the other way round, too.
+struct Exchange {
+  int64_t from, to;
+  int flows = 1;     // in parallel, the same both ways
+  size_t first = 0;  // place of the first of them among all flows
+  size_t back = 0;   // place of the first one the other way
 };
 
-// The slowest server's bandwidth is the first channel's rate if it is less than 1/F; the other channels share the
-// rest of a fast server's.
-Flows share_out(const Network& network, int channels) {
-  const int g = network.ranks_per_server();
-  Flows result;
-  result.channels = channels;
-  for (int server = 0; server < network.servers(); ++server) result.servers.push_back(server);
-  std::stable_sort(result.servers.begin(), result.servers.end(),
-                   [&](int a, int b) { return network.slowdown(a * g) > network.slowdown(b * g); });
-  const auto bandwidth = [&](int server) { return Fraction(1) / network.slowdown(server * g); };
-  const Fraction first = std::min(Fraction(1, channels), bandwidth(result.servers[0]));
-  const Fraction other = channels > 1 ? (Fraction(1) - first) / Fraction(channels - 1) : Fraction(1);
-  for (const int server : result.servers) {
-    const Fraction more = channels > 1 ? (bandwidth(server) - first) / other : Fraction(0);
-    const int64_t flows = 1 + more.numerator() / more.denominator();
-    result.flows.push_back(static_cast<int>(flows));
-    result.bandwidths.push_back(first + other * Fraction(flows - 1));
-  }
-  // In terms of the fastest, which has all channels, or, with one channel, is as slow as the slowest.
-  const Fraction fastest = result.bandwidths.back();
-  for (Fraction& c : result.bandwidths) c /= fastest;
-  return result;
-}
+// Who exchanges with whom, and how much.
+struct Plan {
+  int64_t servers = 0;
+  std::vector<double> parts;  // of the message, by server
+  std::vector<bool> in_ring;
+  std::vector<int64_t> ring;  // servers; none, or three and more
+  int most_flows = 1;         // between two servers
+  size_t flows = 0;           // of all exchanges together
+  std::vector<Exchange> exchanges;
+};
 
-// With few channels bandwidths are rounded down coarsely; every channel more makes for more and smaller messages.
-Flows choose_flows(const Network& network) {
-  std::vector<Fraction> exact;
-  const int g = network.ranks_per_server();
-  for (int server = 0; server < network.servers(); ++server) exact.push_back(Fraction(1) / network.slowdown(server * g));
-  std::sort(exact.begin(), exact.end());
-  const double goal = optimum(exact).to_double();
-  Flows best;
-  double least = 0;
-  for (int channels = exact.front() == Fraction(1) ? 1 : 2; channels <= 32; ++channels) {
-    Flows candidate = share_out(network, channels);
-    const double time = candidate.time().to_double();
-    if (best.servers.empty() || time < least) {
-      best = std::move(candidate);
-      least = time;
+// `flows` is the most between two servers.
+Plan make_plan(const Network& network, bool ring, int flows) {
+  Plan plan;
+  plan.servers = network.servers();
+  std::vector<double> bandwidths;
+  for (int server = 0; server < network.servers(); ++server)
+    bandwidths.push_back(1 / network.slowdown(server * network.ranks_per_server()).to_double());
+  plan.parts = nested_ring_parts(bandwidths);
+  const auto fastest = std::count(bandwidths.begin(), bandwidths.end(), 1.0);
+  for (int64_t v = 0; v < plan.servers; ++v) {
+    plan.in_ring.push_back(ring && fastest > 2 && bandwidths[static_cast<size_t>(v)] == 1.0);
+    if (plan.in_ring.back()) plan.ring.push_back(v);
+  }
+  plan.most_flows = static_cast<int>(std::min<int64_t>(flows, 60000 / plan.servers));
+  double most = 0;
+  for (int64_t v = 0; v < plan.servers; ++v) {
+    for (int64_t w = 0; w < plan.servers; ++w) {
+      if (v == w || (plan.in_ring[static_cast<size_t>(v)] && plan.in_ring[static_cast<size_t>(w)])) continue;
+      plan.exchanges.push_back({v, w});
+      most = std::max(most, plan.parts[static_cast<size_t>(v)] + plan.parts[static_cast<size_t>(w)]);
     }
-    if (least <= goal * (1 + 1.0 / 400)) break;
   }
-  return best;
+  std::vector<size_t> first(static_cast<size_t>(plan.servers * plan.servers));
+  for (Exchange& e : plan.exchanges) {
+    const double load = plan.parts[static_cast<size_t>(e.from)] + plan.parts[static_cast<size_t>(e.to)];
+    // Rounded up: a flow that is done early leaves its bandwidth to the others, one that is late finds its peer busy.
+    e.flows = std::max(1, static_cast<int>(std::ceil(load / most * plan.most_flows - 1e-9)));
+    e.first = first[static_cast<size_t>(e.from * plan.servers + e.to)] = plan.flows;
+    plan.flows += static_cast<size_t>(e.flows);
+  }
+  for (Exchange& e : plan.exchanges) e.back = first[static_cast<size_t>(e.to * plan.servers + e.from)];
+  return plan;
 }
 
-// Bodies, as in OptCC: in body b
-//   on the first group's channels, which all servers have, class 0 reduce-scatters segment b and allgathers segment b - 1
-//   around all servers; and for every other class the leaves take their turns, handing over raw data of segment b and
-//   fetching results of segment b - 1, while the ring reduce-scatters segment b, for all but the last hops;
-//   on the channels that only the ring of class j has, that class ends the reduce-scatter of segment b - 1 and
-//   allgathers it.
-// A ring of R servers with m leaves thus makes R - m of its hops beside the leaves' R turns, and m - 1 + R - 1 hops on its
-// own channels, which is what the classes' parts of the message are worked out for.
+// Body b, of k + 1:
+//   all who exchange directly send each other their data of segment b, into scratch space, where it is added, and the
+//   sums of segment b - 1;
+//   the ring reduce-scatters segment b and allgathers segment b - 1, hop by hop in turns, so that every section has a turn to
+//   arrive in before it is sent on.
+// A server's flows to one other go on channels of their own. With nothing but list order and data to wait for, slow
+// servers may be up to two bodies ahead of the ring.
 class NestedRings {
  public:
-  NestedRings(const Network& network, const Flows& flows, int64_t segments);
+  NestedRings(const Network& network, const Plan& plan, int64_t elements, int64_t segments);
 
   const Slices& slices() const { return slices_; }
-  int64_t transfers_per_segment() const;
   /// The first `shown` segments.
   void emit(TransferSink& sink, int64_t shown);
 
  private:
-  struct Class {
-    std::vector<uint32_t> ring, leaves;  // servers
-    Fraction begin, part;                // of the message
-    uint16_t channel = 0;                // its own first one
-    int64_t channels = 0;                // its own, 0 for class 0 and where another class has used them up
-    uint32_t narrow = 0, wide = 0;       // chunks within a segment: sections cut for the shared and for its own channels
-    int64_t size() const { return static_cast<int64_t>(ring.size()); }
-    int64_t leaf_count() const { return static_cast<int64_t>(leaves.size()); }
-    // Turns in a body; hops beside them, of a ring that has its own channels.
-    int64_t turns() const { return std::max(size(), leaf_count()); }
-    int64_t shared_hops() const { return std::max<int64_t>(size() - leaf_count(), 0); }
+  // The chunks of a segment; none where there is nothing.
+  struct Segment {
+    std::vector<uint32_t> part;         // by server
+    std::vector<uint32_t> space;        // by exchange: scratch space at `to` for data of `from`, for the part of `to`
+    std::vector<uint32_t> piece, slot;  // by flow: its piece of the part of `to`, and of that space
   };
-  // Where a class stands with a segment; by part of the section and section.
+  // Transfers of a segment.
   struct Progress {
-    std::vector<uint32_t> reduced, raw, moved;  // on the shared channels: latest hops, latest raw data of a leaf
-    std::vector<uint32_t> total, gathered;      // on its own: latest hop of the reduce-scatter, of the allgather
-  };
-  // What all servers of the shared channels do at once.
-  struct Slot {
-    size_t cls;
-    int64_t step;
-    bool gather;  // class 0 only
-    double place;  // in the body, 0..1
+    std::vector<uint32_t> hopped, moved;  // by server: the last hop of its part in the reduce-scatter and in the allgather
+    std::vector<uint32_t> added;          // by server: the last addition to its part
+    std::vector<uint32_t> raw;            // by flow
+    std::vector<uint32_t> addition;       // by exchange
   };
 
-  static size_t index(const Class& c, int64_t part, int64_t section) {
-    const int64_t r = c.size();
-    return static_cast<size_t>(part * r + (section % r + r) % r);
+  // Different for all that one server exchanges with.
+  uint16_t channel(const Exchange& e, int x) const {
+    return static_cast<uint16_t>(1 + (e.from + e.to) % plan_.servers * plan_.most_flows + x);
   }
-  static uint32_t at(const Class& c, int64_t position) { return c.ring[static_cast<size_t>((position % c.size() + c.size()) % c.size())]; }
-  uint32_t narrow(const Class& c, int64_t s, int64_t part, int64_t section) const {
-    return static_cast<uint32_t>(s * chunks_a_segment_) + c.narrow + static_cast<uint32_t>(index(c, part, section));
+  static int channels(const Plan& plan) { return static_cast<int>(2 + plan.servers * plan.most_flows); }
+  int64_t ring_size() const { return static_cast<int64_t>(plan_.ring.size()); }
+  int64_t at(int64_t position) const {
+    return plan_.ring[static_cast<size_t>((position % ring_size() + ring_size()) % ring_size())];
   }
-  uint32_t wide(const Class& c, int64_t s, int64_t part, int64_t section) const {
-    return static_cast<uint32_t>(s * chunks_a_segment_) + c.wide + static_cast<uint32_t>(index(c, part, section));
-  }
-  Progress& progress(size_t cls, int64_t s) { return progress_[cls][static_cast<size_t>(s % 3)]; }
+  const Segment& segment(int64_t s) const { return segments_[static_cast<size_t>(s)]; }
+  Progress& progress(int64_t s) { return progress_[static_cast<size_t>(s % 3)]; }
   bool active(int64_t s) const { return s >= 0 && s < shown_; }
-  // The parts of the other cutting that part `part` of `parts` meets, of `others`.
-  static std::pair<int64_t, int64_t> overlap(int64_t part, int64_t parts, int64_t others) {
-    return {part * others / parts, ((part + 1) * others + parts - 1) / parts};
+  // After this transfer the server has the sum of its part.
+  uint32_t summed(int64_t s, int64_t v) {
+    const uint32_t added = progress(s).added[static_cast<size_t>(v)];
+    return added != none ? added : progress(s).hopped[static_cast<size_t>(v)];
+  }
+  uint32_t add(int64_t src, int64_t dst, uint32_t from, uint32_t to, TransferOp op, int channel) {
+    return slices_.add(static_cast<uint32_t>(src), static_cast<uint32_t>(dst), from, to, op, static_cast<uint16_t>(channel), after_);
   }
 
-  void begin_segment(int64_t s);
-  void own_channels(size_t cls, int64_t s);
-  void around_all(const Slot& slot, int64_t b);
-  void turn(const Slot& slot, int64_t b);
-  void shared_hop(size_t cls, int64_t s, int64_t channel, int64_t link, int64_t q);
-  uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, int64_t channel) {
-    return slices_.add(src, dst, chunk, op, static_cast<uint16_t>(channel), after_);
-  }
+  void send_raw(int64_t s);
+  void hop(int64_t s, bool gather, int64_t q);
+  void add_up(int64_t s);
+  void send_sums(int64_t s);
 
-  int64_t k_, shown_ = 0;
+  const Plan& plan_;
+  int64_t shown_ = 0;
   Slices slices_;
-  std::vector<Class> classes_;  // class 0 is the ring of all; it may be missing, then classes_[0] has leaves
-  int64_t shared_ = 1;          // channels that all servers have
-  int64_t chunks_a_segment_ = 0;
-  std::vector<Slot> program_;
-  std::vector<std::vector<Progress>> progress_;
+  std::vector<Segment> segments_;
+  std::vector<Progress> progress_;
   std::vector<uint32_t> after_;  // of the transfer to come
 };
 
-NestedRings::NestedRings(const Network& network, const Flows& flows, int64_t segments)
-    : k_(segments), slices_(network, flows.channels, NvlinkOrder::overlapped), shared_(flows.flows.front()) {
-  const int p = network.servers();
-  Fraction begin(0);
-  int used = flows.flows.front();
-  for (const NestedRing& nested : nested_ring_classes(flows.bandwidths)) {
-    Class c;
-    const int leaves = p - nested.ring;
-    for (int i = 0; i < p; ++i)
-      (i < leaves ? c.leaves : c.ring).push_back(static_cast<uint32_t>(flows.servers[static_cast<size_t>(i)]));
-    std::sort(c.ring.begin(), c.ring.end());
-    c.begin = begin;
-    c.part = nested.part;
-    begin += nested.part;
-    if (leaves > 0) {
-      // Its own channels are those that its slowest member has beyond those of the classes before.
-      const int flows_of_slowest = flows.flows[static_cast<size_t>(leaves)];
-      c.channel = static_cast<uint16_t>(used);
-      c.channels = flows_of_slowest - used;
-      used = flows_of_slowest;
+// With segments as long as this the slice has at most `segments` of them.
+int64_t segment_length(int64_t slice, int64_t segments) { return (slice + segments - 1) / segments; }
+
+NestedRings::NestedRings(const Network& network, const Plan& plan, int64_t elements, int64_t segments)
+    : plan_(plan), slices_(network, channels(plan), NvlinkOrder::overlapped), segments_(static_cast<size_t>(segments)) {
+  const auto p = static_cast<size_t>(plan.servers);
+  // All segments but the last are equally long and are cut at the same places, so that the scratch space is, too: cuts that
+  // differ would add up along the way of the data.
+  const int64_t slice = elements / network.ranks_per_server(), longest = segment_length(slice, segments);
+  // Every exchange has two slots in the scratch space of `to`, used in turns, with room for the largest the part can get.
+  // Owners of equal parts have their slots at the same offsets, and for the same reason nobody else has.
+  std::vector<int64_t> room, slot_offset;
+  for (const double part : plan.parts) room.push_back(static_cast<int64_t>(part * static_cast<double>(longest)) + 2);
+  std::map<int64_t, int64_t> senders, begin;  // by room: the most to one server, and where their slots begin
+  std::vector<int64_t> turn, received(p, 0);
+  for (const Exchange& e : plan.exchanges) {
+    const auto to = static_cast<size_t>(e.to);
+    turn.push_back(received[to]++);
+    senders[room[to]] = std::max(senders[room[to]], received[to]);
+  }
+  int64_t end = 0;
+  for (const auto& [length, count] : senders) {
+    begin[length] = end;
+    end += 2 * length * count;
+  }
+  for (size_t i = 0; i < plan.exchanges.size(); ++i) {
+    const int64_t length = room[static_cast<size_t>(plan.exchanges[i].to)];
+    slot_offset.push_back(begin[length] + 2 * length * turn[i]);
+  }
+  std::vector<int64_t> offset(p + 1);
+  for (int64_t s = 0; s < segments; ++s) {
+    Segment& now = segments_[static_cast<size_t>(s)];
+    const int64_t length = std::min(longest, slice - s * longest);
+    slices_.add_segment(length);
+    double before = 0;
+    for (size_t v = 0; v < p; ++v) {
+      before += plan.parts[v];
+      offset[v + 1] = v + 1 == p ? length : std::min<int64_t>(std::llround(before * static_cast<double>(length)), length);
+      now.part.push_back(offset[v + 1] > offset[v] ? slices_.add_chunk(offset[v], offset[v + 1] - offset[v]) : none);
     }
-    classes_.push_back(std::move(c));
-  }
-  for (Class& c : classes_) {
-    c.narrow = static_cast<uint32_t>(chunks_a_segment_);
-    chunks_a_segment_ += c.size() * shared_;
-    c.wide = static_cast<uint32_t>(chunks_a_segment_);
-    chunks_a_segment_ += c.size() * c.channels;
-  }
-  for (int64_t s = 0; s < k_; ++s) {
-    slices_.add_segment(grid);
-    for (const Class& c : classes_) {
-      for (const int64_t parts : {shared_, c.channels}) {
-        for (int64_t part = 0; part < parts; ++part) {
-          for (int64_t section = 0; section < c.size(); ++section) {
-            const auto boundary = [&](int64_t of_parts) {
-              const Fraction place = c.begin + c.part * (Fraction(section) + Fraction(of_parts, parts)) / Fraction(c.size());
-              return static_cast<int64_t>(static_cast<__int128>(place.numerator()) * grid / place.denominator());
-            };
-            slices_.add_chunk(boundary(part), boundary(part + 1) - boundary(part));
-          }
-        }
+    now.piece.reserve(plan.flows);
+    now.slot.reserve(plan.flows);
+    for (size_t i = 0; i < plan.exchanges.size(); ++i) {
+      const Exchange& e = plan.exchanges[i];
+      const auto to = static_cast<size_t>(e.to);
+      const int64_t size = offset[to + 1] - offset[to], space = slot_offset[i] + s % 2 * room[to];
+      now.space.push_back(size > 0 ? slices_.add_scratch(space, size) : none);
+      for (int x = 0; x < e.flows; ++x) {
+        const int64_t first = size * x / e.flows, last = size * (x + 1) / e.flows;
+        const bool whole = last - first == size;
+        now.piece.push_back(first == last ? none : whole ? now.part[to] : slices_.add_chunk(offset[to] + first, last - first));
+        now.slot.push_back(first == last ? none : whole ? now.space.back() : slices_.add_scratch(space + first, last - first));
       }
     }
   }
   slices_.finish_layout();
-
-  // The classes' slots are spread evenly over the body.
-  for (size_t cls = 0; cls < classes_.size(); ++cls) {
-    const Class& c = classes_[cls];
-    const int64_t steps = c.leaves.empty() ? 2 * (c.size() - 1) : c.turns();
-    for (int64_t i = 0; i < steps; ++i) {
-      const bool gather = c.leaves.empty() && i % 2 == 1;
-      const int64_t step = c.leaves.empty() ? i / 2 : i;
-      program_.push_back({cls, step, gather, (static_cast<double>(i) + 0.5) / static_cast<double>(steps)});
-    }
-  }
-  std::stable_sort(program_.begin(), program_.end(), [](const Slot& a, const Slot& b) { return a.place < b.place; });
 }
 
-int64_t NestedRings::transfers_per_segment() const {
-  int64_t total = 0;
-  for (const Class& c : classes_) {
-    if (c.leaves.empty())
-      total += shared_ * 2 * c.size() * (c.size() - 1);
-    else
-      total += shared_ * c.size() * (c.shared_hops() + 2 * c.leaf_count()) + c.channels * c.size() * (2 * (c.size() - 1) - c.shared_hops());
-  }
-  return total * slices_.ranks_per_server() + slices_.nvlink_transfers();
-}
-
-void NestedRings::begin_segment(int64_t s) {
-  for (size_t cls = 0; cls < classes_.size(); ++cls) {
-    const Class& c = classes_[cls];
-    Progress& now = progress(cls, s);
-    for (auto* list : {&now.reduced, &now.raw, &now.moved}) list->assign(static_cast<size_t>(shared_ * c.size()), none);
-    for (auto* list : {&now.total, &now.gathered}) list->assign(static_cast<size_t>(c.channels * c.size()), none);
-  }
-}
-
-// Class 0: link i sends its hop q, section i - q in the reduce-scatter, i - q + 1 in the allgather.
-void NestedRings::around_all(const Slot& slot, int64_t b) {
-  const Class& c = classes_[slot.cls];
-  const int64_t s = slot.gather ? b - 1 : b;
-  if (!active(s)) return;
-  Progress& now = progress(slot.cls, s);
-  for (int64_t channel = 0; channel < shared_; ++channel) {
-    for (int64_t link = 0; link < c.size(); ++link) {
-      const int64_t section = slot.gather ? link - slot.step + 1 : link - slot.step;
-      uint32_t& reduced = now.reduced[index(c, channel, section)];
-      uint32_t& moved = now.moved[index(c, channel, section)];
-      after_.assign(1, slot.gather && moved != none ? moved : reduced);
-      (slot.gather ? moved : reduced) = add(at(c, link), at(c, link + 1), narrow(c, s, channel, section),
-                                            slot.gather ? TransferOp::copy : TransferOp::reduce, channel);
+void NestedRings::send_raw(int64_t s) {
+  for (size_t i = 0; i < plan_.exchanges.size(); ++i) {
+    const Exchange& e = plan_.exchanges[i];
+    for (int x = 0; x < e.flows; ++x) {
+      const size_t flow = e.first + static_cast<size_t>(x);
+      if (segment(s).piece[flow] == none) continue;
+      // The slot is free when what it held is added.
+      after_.assign(1, s >= 2 ? progress(s - 2).addition[i] : none);
+      progress(s).raw[flow] = add(e.from, e.to, segment(s).piece[flow], segment(s).slot[flow], TransferOp::copy, channel(e, x));
     }
   }
 }
 
-void NestedRings::shared_hop(size_t cls, int64_t s, int64_t channel, int64_t link, int64_t q) {
-  const Class& c = classes_[cls];
-  uint32_t& reduced = progress(cls, s).reduced[index(c, channel, link - q)];
-  after_.assign(1, reduced);
-  reduced = add(at(c, link), at(c, link + 1), narrow(c, s, channel, link - q), TransferOp::reduce, channel);
-}
-
-// Turn t: leaf i is between the servers u and u + 1 of the ring, u = t - i. From u, which owns section u + 1, it gets that
-// section's total, to u + 1 it hands its data of the section that u + 1 owns. The ring's other links make the next of their
-// hops. A link has a leaf on it for m turns on end; the hop of the link before it is always a turn ahead.
-void NestedRings::turn(const Slot& slot, int64_t b) {
-  const Class& c = classes_[slot.cls];
-  const int64_t r = c.size(), m = c.leaf_count(), turns = c.turns(), t = slot.step;
-  // The totals of segment b - 1 are there when the class's own channels have made the last m - 1 hops, in this body.
-  const int64_t lag = m + 1;
-  const int64_t fetched = t < std::min(lag, turns) ? b - 2 : b - 1;
-  for (int64_t channel = 0; channel < shared_; ++channel) {
-    for (int64_t i = 0; i < m; ++i) {
-      const int64_t u = ((t - i) % turns + turns) % turns;
-      if (u >= r) continue;
-      const uint32_t leaf = c.leaves[static_cast<size_t>(i)];
-      if (active(fetched)) {
-        Progress& then = progress(slot.cls, fetched);
-        after_ = {then.reduced[index(c, channel, u + 1)], then.raw[index(c, channel, u + 1)]};
-        const auto [first, last] = overlap(channel, shared_, c.channels);
-        for (int64_t part = first; part < last; ++part) after_.push_back(then.total[index(c, part, u + 1)]);
-        add(at(c, u), leaf, narrow(c, fetched, channel, u + 1), TransferOp::copy, channel);
-      }
-      if (active(b)) {
-        uint32_t& raw = progress(slot.cls, b).raw[index(c, channel, u + 2)];
-        after_.clear();
-        raw = add(leaf, at(c, u + 1), narrow(c, b, channel, u + 2), TransferOp::reduce, channel);
-      }
-    }
-    if (!active(b)) continue;
-    for (int64_t link = 0; link < r; ++link) {
-      // Turns before this one in which the link had a leaf.
-      const int64_t wrapped = std::max<int64_t>(link + m - turns, 0);
-      if ((t >= link && t < link + m) || t < wrapped) continue;
-      shared_hop(slot.cls, b, channel, link, t < link ? t - wrapped : t - m);
-    }
+// Link i of the ring sends its hop q: in the reduce-scatter the part of the server at i - q - 1, which is the end of its
+// way, in the allgather that of the one at i - q.
+void NestedRings::hop(int64_t s, bool gather, int64_t q) {
+  Progress& now = progress(s);
+  for (int64_t link = 0; link < ring_size(); ++link) {
+    const auto owner = static_cast<size_t>(at(gather ? link - q : link - q - 1));
+    if (segment(s).part[owner] == none) continue;
+    uint32_t& hopped = now.hopped[owner];
+    uint32_t& moved = now.moved[owner];
+    after_.assign(1, !gather ? hopped : moved != none ? moved : summed(s, static_cast<int64_t>(owner)));
+    (gather ? moved : hopped) = add(at(link), at(link + 1), segment(s).part[owner], segment(s).part[owner],
+                                    gather ? TransferOp::copy : TransferOp::reduce, 0);
   }
 }
 
-// The last hops of the reduce-scatter, then the allgather.
-void NestedRings::own_channels(size_t cls, int64_t s) {
-  const Class& c = classes_[cls];
-  const int64_t r = c.size();
-  Progress& now = progress(cls, s);
-  for (int64_t step = c.shared_hops(); step < 2 * (r - 1); ++step) {
-    const bool gather = step >= r - 1;
-    const int64_t q = gather ? step - (r - 1) : step;
-    for (int64_t part = 0; part < c.channels; ++part) {
-      for (int64_t link = 0; link < r; ++link) {
-        const int64_t section = gather ? link - q + 1 : link - q;
-        uint32_t& total = now.total[index(c, part, section)];
-        uint32_t& gathered = now.gathered[index(c, part, section)];
-        after_.assign(1, gather && gathered != none ? gathered : total);
-        const auto [first, last] = overlap(part, c.channels, shared_);
-        // Onto what the shared channels did; the owner's sum waits for the leaves' data.
-        const bool takes_over = step == c.shared_hops() || (gather && q == 0);
-        for (int64_t other = first; other < last; ++other) {
-          if (takes_over) after_.push_back(now.reduced[index(c, other, section)]);
-          if (step == r - 2 || (gather && q == 0)) after_.push_back(now.raw[index(c, other, section)]);
-        }
-        (gather ? gathered : total) = add(at(c, link), at(c, link + 1), wide(c, s, part, section),
-                                          gather ? TransferOp::copy : TransferOp::reduce, c.channel + part);
-      }
+void NestedRings::add_up(int64_t s) {
+  Progress& now = progress(s);
+  for (size_t i = 0; i < plan_.exchanges.size(); ++i) {
+    const Exchange& e = plan_.exchanges[i];
+    if (segment(s).space[i] == none) continue;
+    after_.assign(1, now.hopped[static_cast<size_t>(e.to)]);
+    for (int x = 0; x < e.flows; ++x) after_.push_back(now.raw[e.first + static_cast<size_t>(x)]);
+    now.added[static_cast<size_t>(e.to)] = now.addition[i] =
+        add(e.to, e.to, segment(s).space[i], segment(s).part[static_cast<size_t>(e.to)], TransferOp::reduce, channels(plan_) - 1);
+  }
+}
+
+void NestedRings::send_sums(int64_t s) {
+  for (const Exchange& e : plan_.exchanges) {
+    for (int x = 0; x < e.flows; ++x) {
+      const uint32_t piece = segment(s).piece[e.back + static_cast<size_t>(x)];
+      if (piece == none) continue;
+      after_.assign(1, summed(s, e.from));
+      add(e.from, e.to, piece, piece, TransferOp::copy, channel(e, x));
     }
   }
 }
@@ -359,68 +261,119 @@ void NestedRings::own_channels(size_t cls, int64_t s) {
 void NestedRings::emit(TransferSink& sink, int64_t shown) {
   slices_.start(sink, false);
   shown_ = shown;
-  progress_.assign(classes_.size(), std::vector<Progress>(3));
+  progress_.assign(3, Progress());
   slices_.reduce_scatter(0);
-  // In body k the last results are under way, in body k + 1 those of them whose turn came too early.
-  for (int64_t b = 0; b < shown + 2; ++b) {
-    if (b + 1 < shown) slices_.reduce_scatter(b + 1);
-    if (b >= 3) slices_.allgather(b - 3);
-    if (active(b)) begin_segment(b);
-    for (size_t cls = 0; cls < classes_.size(); ++cls)
-      if (!classes_[cls].leaves.empty() && active(b - 1)) own_channels(cls, b - 1);
-    for (const Slot& slot : program_) classes_[slot.cls].leaves.empty() ? around_all(slot, b) : turn(slot, b);
+  for (int64_t b = 0; b <= shown; ++b) {
+    if (active(b + 1)) slices_.reduce_scatter(b + 1);
+    if (active(b - 2)) slices_.allgather(b - 2);
+    if (active(b)) {
+      Progress& now = progress(b);
+      for (auto* list : {&now.hopped, &now.moved, &now.added}) list->assign(static_cast<size_t>(plan_.servers), none);
+      now.raw.assign(plan_.flows, none);
+      now.addition.assign(plan_.exchanges.size(), none);
+      send_raw(b);
+    }
+    for (int64_t q = 0; q + 1 < ring_size(); ++q) {
+      if (active(b)) hop(b, false, q);
+      if (active(b - 1)) hop(b - 1, true, q);
+    }
+    if (active(b)) add_up(b);
+    if (active(b - 1)) send_sums(b - 1);
   }
-  for (int64_t s = std::max<int64_t>(shown - 2, 0); s < shown; ++s) slices_.allgather(s);
+  slices_.allgather(shown - 1);
 }
+
+// With one flow between any two servers, a slow server that has nothing left to do but with the fastest gets its whole
+// bandwidth as long as all slow servers and the ring find room at a fast one for equal shares, which takes more fast servers than slow
+// ones. Where there are fewer, flows must be in proportion to their loads: how closely is found by trying.
+Plan choose_flows(const Network& network, bool ring, const Plan& single, const std::function<Duration(const Plan&)>& time) {
+  Plan best = single;
+  Duration least = time(single);
+  int worse = 0;
+  for (const int flows : {8, 24, 48, 64, 96, 128}) {
+    const Plan candidate = make_plan(network, ring, flows);
+    if (worse == 2 || candidate.flows > 8192) break;
+    const Duration now = time(candidate);
+    ++worse;
+    if (now < least) {
+      least = now;
+      best = candidate;
+      worse = 0;
+    }
+  }
+  return best;
+}
+
+int64_t elements_of(const GenerateRequest& request) { return request.size.count() / request.element.count(); }
 
 std::optional<std::string> inapplicable(const GenerateRequest& request) {
   if (request.collective.type != CollectiveType::allreduce) return "nested rings are an AllReduce";
   if (auto reason = unsliceable(request.network)) return reason;
-  try {
-    nested_ring_classes(choose_flows(request.network).bandwidths);
-  } catch (const Error& error) {
-    return "the servers' bandwidths have no short common fraction: " + error.message();
-  }
+  const int64_t g = request.network.ranks_per_server();
+  if (elements_of(request) == 0 || request.size.count() % (request.element.count() * g) != 0)
+    return "the message is not a multiple of " + std::to_string(g) + (g == 1 ? " element" : " elements, one for each rank of a server");
   return std::nullopt;
 }
 
 Generated generate_nested_rings(const GenerateRequest& request) {
-  Generated result;
-  Flows flows;
-  if (const auto channels = request.options.find("channels"))
-    flows = share_out(request.network, static_cast<int>(channels->integer(1, 64)));
-  else
-    flows = choose_flows(request.network);
-  result.notes.push_back("channels: " + std::to_string(flows.channels) + ", of which the slowest server has " +
-                         std::to_string(flows.flows.front()));
-  for (const NestedRing& nested : nested_ring_classes(flows.bandwidths))
-    result.notes.push_back("class: " + nested.part.to_string() + " of the message around the " + std::to_string(nested.ring) +
-                           " fastest servers");
+  bool ring = true;
+  if (const auto exchange = request.options.find("exchange")) {
+    static constexpr std::string_view known[] = {"ring", "direct"};
+    ring = exchange->one_of(known, "exchange") == known[0];
+  }
+  const int64_t elements = elements_of(request), g = request.network.ranks_per_server();
+  Plan plan = make_plan(request.network, ring, 1);
+  // As many segments of equal length as k asks for, or as there can be.
+  const auto whole = [&](int64_t k) {
+    const int64_t length = segment_length(elements / g, k);
+    return (elements / g + length - 1) / length;
+  };
   const auto schedule = [&](int64_t k, int64_t shown) {
-    NestedRings rings(request.network, flows, k);
-    Schedule made(request.collective, rings.slices().units());
+    k = whole(k);
+    shown = std::min(shown, k);
+    NestedRings rings(request.network, plan, elements, k);
+    Schedule made(request.collective, elements);
     for (const Chunk& chunk : rings.slices().chunks()) made.add_chunk(chunk);
     rings.emit(made, shown);
     return made;
   };
+  const auto time = [&](int64_t k, int64_t shown) { return time_of(request, schedule(k, shown)); };
+  Generated result;
+  if (const auto flows = request.options.find("flows"); flows && !flows->value().is_string()) {
+    plan = make_plan(request.network, ring, static_cast<int>(flows->integer(1, 128)));
+  } else if (flows && flows->string() != "auto") {
+    flows->fail("must be a number of flows or \"auto\"");
+  } else if (const size_t slow = request.network.stragglers().size() / static_cast<size_t>(g);
+             slow > 1 && plan.parts.size() <= 2 * slow && request.sharing == Sharing::fair) {
+    plan = choose_flows(request.network, ring, plan, [&](const Plan& candidate) {
+      plan = candidate;
+      return extrapolated(24, 24, time)(200);
+    });
+    result.notes.push_back("flows: at most " + std::to_string(plan.most_flows) + " between two servers");
+  }
   if (const auto segments = segments_option(request.options)) {
     result.segments = *segments;
   } else {
-    const int64_t limit = max_transfers_option(request.options) / NestedRings(request.network, flows, 1).transfers_per_segment();
-    const int64_t elements = (request.size.count() + request.element.count() - 1) / request.element.count();
-    const int64_t highest = std::min(limit, elements / (int64_t{request.network.ranks()} * flows.channels) + 1);
-    result.segments = best_segments(1, highest, extrapolated(8, 4, [&](int64_t k, int64_t shown) {
-      return time_of(request, schedule(k, shown));
-    }));
-    result.notes.push_back(chosen_segments_note(result.segments));
+    const auto per_segment = static_cast<int64_t>(schedule(1, 1).size());
+    const int64_t limit = max_transfers_option(request.options) / per_segment;
+    const int64_t highest = std::min(limit, elements / request.network.ranks() + 1);
+    result.segments = best_segments(1, std::min(highest, elements / g), extrapolated(3, 2, time), 0.1);
+    result.notes.push_back(chosen_segments_note(result.segments) + (result.segments == limit ? " (max_transfers allows no more)" : ""));
   }
+  double slow = 1;
+  for (size_t v = 0; v < plan.parts.size(); ++v)
+    if (plan.in_ring[v]) slow -= plan.parts[v];
+  if (!plan.ring.empty())
+    result.notes.push_back("ring: " + std::to_string(plan.ring.size()) + " servers, which sum up " +
+                           std::to_string(static_cast<int64_t>(std::lround((1 - slow) * 1e4)) / 100) + " % of the message");
+  result.segments = whole(result.segments);
   result.schedule = schedule(result.segments, result.segments);
   return result;
 }
 
 }  // namespace
 
-const Algorithm nested_rings_algorithm = {"nested_rings", "rings over ever fewer servers, optimal for unequal NICs",
-                                          inapplicable, generate_nested_rings, {"segments", "channels", "max_transfers"}};
+const Algorithm nested_rings_algorithm = {"nested_rings", "rings over ever fewer servers, optimal for unequal NICs", inapplicable,
+                                          generate_nested_rings, {"segments", "exchange", "flows", "max_transfers"}};
 
 }  // namespace slackline

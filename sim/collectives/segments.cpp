@@ -8,7 +8,7 @@
 
 namespace slackline {
 
-int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time) {
+int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time, double tolerance) {
   highest = std::max<int64_t>(highest, 1);
   std::map<int64_t, Duration> known;
   const auto at = [&](int64_t segments) {
@@ -35,14 +35,16 @@ int64_t best_segments(int64_t granule, int64_t highest, const std::function<Dura
   if (low >= granule) {
     low /= granule;
     high /= granule;
-    while (high - low > 3) {
+    const auto wide = [&] { return high - low > std::max<int64_t>(3, static_cast<int64_t>(static_cast<double>(low) * tolerance)); };
+    while (wide()) {
       const int64_t step = (high - low) * 382 / 1000;
       if (at((low + step) * granule) <= at((high - step) * granule))
         high -= step;
       else
         low += step;
     }
-    for (int64_t k = low; k <= high; ++k) at(k * granule);
+    if (high - low <= 3)
+      for (int64_t k = low; k <= high; ++k) at(k * granule);
   }
   int64_t winner = ladder[best];
   for (const auto& [segments, duration] : known)

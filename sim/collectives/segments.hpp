@@ -14,9 +14,9 @@ namespace slackline {
 
 /// The candidate with the least `time(segments)` among multiples of `granule` and the numbers below it, 1 to
 /// `highest`. Brackets the minimum on a geometric ladder (a finer pipeline gains less and less and costs
-/// more and more, so the time has one valley but for small ripples), then searches the bracket. Among equals
-/// the smallest wins.
-int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time);
+/// more and more, so the time has one valley but for small ripples), then searches the bracket, until it is
+/// no wider than `tolerance` times the number. Among equals the smallest wins.
+int64_t best_segments(int64_t granule, int64_t highest, const std::function<Duration(int64_t)>& time, double tolerance = 0);
 
 /// Makes a function of the number of segments for best_segments() out of `time(segments, shown)`, the time of the first
 /// `shown` segments of a message cut into `segments`, without timing long pipelines whole: once a pipeline is

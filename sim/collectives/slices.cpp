@@ -38,6 +38,12 @@ uint32_t Slices::add_chunk(int64_t offset, int64_t length) {
   return static_cast<uint32_t>(segment_of_.size()) - 1;
 }
 
+uint32_t Slices::add_scratch(int64_t offset, int64_t length) {
+  for (int r = 0; r < g_; ++r) rank_chunks_.push_back({Buffer::scratch, offset, length});
+  segment_of_.push_back(static_cast<uint32_t>(segments_.size()) - 1);
+  return static_cast<uint32_t>(segment_of_.size()) - 1;
+}
+
 void Slices::finish_layout() {
   if (g_ == 1) return;
   for (Segment& segment : segments_) {
@@ -58,20 +64,20 @@ void Slices::start(TransferSink& sink, bool probe) {
   for (Segment& segment : segments_) segment.reduced = none;
 }
 
-uint32_t Slices::add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, uint16_t channel,
+uint32_t Slices::add(uint32_t src, uint32_t dst, uint32_t source, uint32_t destination, TransferOp op, uint16_t channel,
                      std::span<const uint32_t> after) {
   known_.clear();
   for (const uint32_t earlier : after)
     if (earlier != none) known_.push_back(earlier);
   const uint32_t index = next_;
   if (g_ == 1) {
-    sink_->add({src, dst, chunk, chunk, op, channel, known_});
+    sink_->add({src, dst, source, destination, op, channel, known_});
     ++next_;
     return index;
   }
   // Later transfers of this rank on this channel come after this one, so only the first need wait for NVLink.
   const uint32_t g = static_cast<uint32_t>(g_);
-  const uint32_t number = segment_of_[chunk];
+  const uint32_t number = segment_of_[source];
   const Segment& segment = segments_[number];
   uint8_t& sent = touched_[place(number, src, channel)];
   uint8_t& received = touched_[place(number, dst, channel)];
@@ -85,7 +91,7 @@ uint32_t Slices::add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, 
     for (const uint32_t earlier : known_) waits_.push_back(earlier + r);
     if (source_waits) waits_.push_back(reduced_at(segment, src, r));
     if (destination_waits) waits_.push_back(reduced_at(segment, dst, r));
-    sink_->add({src * g + r, dst * g + r, chunk * g + r, chunk * g + r, op, channel, waits_});
+    sink_->add({src * g + r, dst * g + r, source * g + r, destination * g + r, op, channel, waits_});
   }
   next_ += copies_;
   return index;

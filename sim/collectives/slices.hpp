@@ -42,6 +42,8 @@ class Slices {
   int64_t add_segment(int64_t units);
   /// A chunk of every slice of the last segment. Returns its number, counted from 0.
   uint32_t add_chunk(int64_t offset, int64_t length);
+  /// Scratch space of every rank, for data of the last segment. Numbered with the chunks.
+  uint32_t add_scratch(int64_t offset, int64_t length);
   /// To be called once after the last chunk.
   void finish_layout();
   int64_t units() const { return units_; }
@@ -58,6 +60,11 @@ class Slices {
     return add(src, dst, chunk, op, channel, std::span<const uint32_t>(after.begin(), after.size()));
   }
   uint32_t add(uint32_t src, uint32_t dst, uint32_t chunk, TransferOp op, uint16_t channel,
+               std::span<const uint32_t> after) {
+    return add(src, dst, chunk, chunk, op, channel, after);
+  }
+  /// Between two chunks of one segment.
+  uint32_t add(uint32_t src, uint32_t dst, uint32_t source, uint32_t destination, TransferOp op, uint16_t channel,
                std::span<const uint32_t> after);
   /// NVLink phases of a segment; nothing with one rank a server. The second waits for everything that the
   /// servers have received of the segment by then.
