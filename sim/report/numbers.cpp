@@ -197,8 +197,18 @@ class Explainer {
       loads_.resize(network_.links().size());
       for (const Recording::Load& load : recording_.loads) loads_[load.link].push_back({load.time, load.load});
     }
+    const std::vector<uint32_t> first_way = flows_.links(flow);
+    const uint32_t limit = recording_.limited_by[flow];
+    if (limit != none && std::find(first_way.begin(), first_way.end(), limit) == first_way.end()) {
+      // It went another way in the end, from the first detection on, or from its start.
+      const auto moved = std::find_if(recording_.instants.begin(), recording_.instants.end(), [&](const Recording::Instant& instant) {
+        return instant.time > from && instant.time < to && instant.what.starts_with("detected: ");
+      });
+      if (moved == recording_.instants.end()) return {};
+      to = moved->time;
+    }
     Duration longest;
-    for (const uint32_t link : flows_.links(flow)) {
+    for (const uint32_t link : first_way) {
       Duration sum;
       TimePoint dead = from;  // nothing is on any link as the run begins
       const auto end_at = [&](TimePoint time) {

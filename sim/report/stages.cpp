@@ -92,16 +92,17 @@ std::string Flows::name(uint32_t flow) const {
 
 int Flows::source(uint32_t flow) const {
   const PlayedGroup& of = run_.groups[group(flow)];
-  return of.ranks[of.schedule.src(transfer(flow))];
+  return static_cast<int>(of.schedule.src(transfer(flow)));
 }
 
 int Flows::destination(uint32_t flow) const {
   const PlayedGroup& of = run_.groups[group(flow)];
-  return of.ranks[of.schedule.dst(transfer(flow))];
+  return static_cast<int>(of.schedule.dst(transfer(flow)));
 }
 
 const Route* Flows::route(uint32_t flow) const {
-  const int from = source(flow), to = destination(flow);
+  const std::vector<int>& ranks = run_.groups[group(flow)].ranks;
+  const int from = ranks[static_cast<size_t>(source(flow))], to = ranks[static_cast<size_t>(destination(flow))];
   return from != to && run_.network.has_route(from, to) ? &run_.network.route(from, to) : nullptr;
 }
 
@@ -109,7 +110,7 @@ std::vector<uint32_t> Flows::links(uint32_t flow) const {
   const Route* way = route(flow);
   if (!way) return {};
   std::vector<uint32_t> links = way->links;
-  const int reducer = run_.network.reduction_link(destination(flow));
+  const int reducer = run_.network.reduction_link(run_.groups[group(flow)].ranks[static_cast<size_t>(destination(flow))]);
   if (reducer >= 0 && run_.groups[group(flow)].schedule.op(transfer(flow)) == TransferOp::reduce)
     links.push_back(static_cast<uint32_t>(reducer));
   return links;

@@ -425,12 +425,13 @@ Network build_fabric_network(const Topology& topology, const RankSelection& sele
     }
     for (const TopologyVertexId nic : server.nics) servers[s].nics.push_back(vertex_of[nic]);
     assign_nics(topology, server, servers[s]);
-    // Where PCIe is not known a GPU has a way of a NIC's width to each of its own; without NVLink, to all.
+    // Where PCIe is not known a GPU has a way to each of its own NICs that is twice as wide, and so no limit; without NVLink, to
+    // all.
     for (size_t nic = 0; nic < server.nics.size(); ++nic) {
       Bandwidth width;
       bool on_pcie = false;
       for (auto [edge, end] = boost::out_edges(server.nics[nic], graph); edge != end; ++edge) {
-        if (graph[*edge].kind == LinkKind::network) width = width + graph[*edge].bandwidth;
+        if (graph[*edge].kind == LinkKind::network) width = width + graph[*edge].bandwidth * 2;
         on_pcie = on_pcie || graph[*edge].kind == LinkKind::pcie;
       }
       for (size_t gpu = 0; gpu < server.gpus.size() && !on_pcie && width.count() > 0; ++gpu) {

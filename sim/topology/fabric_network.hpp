@@ -26,7 +26,7 @@ struct FabricOptions {
 /// Ranks and their numbers as in build_network(); besides them the other GPUs of their servers, NVSwitches, PCIe, NICs and
 /// all switches are vertices. Dead links are there with capacity 0: networks of one topology in different states have the
 /// same vertices and links. Which NICs are a GPU's own: those that are nearest over PCIe, or where there is no PCIe, or
-/// several GPUs have the same nearest, by position. Where the topology has no PCIe, ways as wide as the NICs stand for it. A link that a
+/// several GPUs have the same nearest, by position. Where the topology has no PCIe, ways twice as wide as the NICs, no limit, stand for it. A link that a
 /// topology's `health` leaves with less than 1 b/s is dead. Throws Error{input} as chosen_gpus() does.
 Network build_fabric_network(const Topology& topology, const RankSelection& selection, const FabricOptions& options);
 

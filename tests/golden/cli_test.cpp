@@ -161,6 +161,42 @@ TEST_F(Cli, GenerateValidateRunAFile) {
   EXPECT_NE(other.out.find("network-ranks"), std::string::npos) << other.out;
 }
 
+// A NIC dies on the way: 4 servers of 2 GPUs, both groups at once.
+const std::string drill = (source / "scenarios/drills/one_nic.json").string() +
+                          " --set topology.servers=4 --set topology.gpus_per_server=2 --set topology.nics_per_server=2 --set collective.size=64MiB "
+                          "--set schedule.segments=8 --set 'failures=[{\"server\":3,\"nics\":[1],\"at\":\"1 ms\"}]' ";
+
+TEST_F(Cli, StalledRunsSayWhatWaits) {
+  const Outcome stalled = run("run " + drill);
+  EXPECT_EQ(stalled.code, 1);
+  EXPECT_NE(stalled.out.find("STALLED"), std::string::npos) << stalled.out;
+  EXPECT_NE(stalled.out.find("waits for network"), std::string::npos) << stalled.out;
+  const Outcome csv = run("run " + drill + " --format csv");
+  EXPECT_NE(csv.out.find("stalled: "), std::string::npos) << csv.out;
+  EXPECT_EQ(lines(csv.out), 4u);  // header, all, two groups
+  const Outcome moved = run("run " + drill + " --set recovery.policy=reroute");
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_NE(moved.out.find("until failures were known and flows moved"), std::string::npos) << moved.out;
+}
+
+TEST_F(Cli, ExplainTraceAndPlot) {
+  const Outcome outcome = run("run " + drill + " --set recovery.policy=reroute --explain --trace t.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const std::string part : {"bottleneck", "critical path", "standing still on a dead link", "idle because"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is missing in\n" << outcome.out;
+  const std::string trace = read_file((directory_ / "t.json").string());
+  EXPECT_NE(trace.find("NIC 1 of server 3 failed"), std::string::npos);
+  const Outcome plot = run("plot " + drill + " --set recovery.policy=replan --out p.svg");
+  EXPECT_EQ(plot.code, 0) << plot.err;
+  EXPECT_NE(read_file((directory_ / "p.svg").string()).find("</svg>"), std::string::npos);
+}
+
+TEST_F(Cli, WallLimitEndsARun) {
+  const Outcome outcome = run("run " + one_nic_down + " --set topology.servers=64 --wall-limit 0.2");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.out.find("INTERRUPTED"), std::string::npos) << outcome.out;
+}
+
 TEST_F(Cli, WrongScheduleIsFoundAndNotPlayed) {
   ASSERT_EQ(run("generate ring --scenario " + one_nic_down + quick + "--out s.json").code, 0);
   std::string text = read_file(directory_ / "s.json");
