@@ -40,8 +40,8 @@ class CudaBackend : public ReplayBackend {
   std::vector<std::vector<bool>> peers_;       // by device: whose memory its kernels may read
   std::vector<std::vector<DeviceMemory>> buffers_;  // by rank and buffer
   std::vector<DeviceMemory> counters_;         // by device: wrong elements
-  std::vector<Stream> origins_;                // by device, for filling and checking; the first starts the graph
-  std::vector<Stream> streams_;                // by program
+  std::vector<CudaStream> origins_;                // by device, for filling and checking; the first starts the graph
+  std::vector<CudaStream> streams_;                // by program
   std::vector<DeviceMemory> staging_;          // by program, where a reduction cannot read its source directly
   std::vector<Event> timers_;                  // start and stop
   cudaGraphExec_t graph_ = nullptr;
@@ -223,7 +223,7 @@ void CudaBackend::capture() {
   cudaGraph_t graph = nullptr;
   try {
     const cudaEvent_t begin = record(0, origin);
-    for (const Stream& stream : streams_) check(cudaStreamWaitEvent(stream.get(), begin, 0), "capturing the start");
+    for (const CudaStream& stream : streams_) check(cudaStreamWaitEvent(stream.get(), begin, 0), "capturing the start");
     for (uint32_t s = 0; s < steps.size(); ++s) {
       if (!steps[s].moves()) continue;
       const uint32_t program = program_of[s];

@@ -43,12 +43,12 @@ class DeviceMemory {
   void* memory_ = nullptr;
 };
 
-class Stream {
+class CudaStream {
  public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
-  Stream(Stream&& other) noexcept : stream_(other.stream_) { other.stream_ = nullptr; }
-  Stream& operator=(Stream&&) = delete;
-  ~Stream() {
+  CudaStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
+  CudaStream(CudaStream&& other) noexcept : stream_(other.stream_) { other.stream_ = nullptr; }
+  CudaStream& operator=(CudaStream&&) = delete;
+  ~CudaStream() {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   cudaStream_t get() const { return stream_; }

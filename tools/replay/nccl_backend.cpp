@@ -144,7 +144,7 @@ class NcclBackend : public ReplayBackend {
   int device_ = 0;
   std::vector<DeviceMemory> buffers_;
   std::optional<DeviceMemory> staging_, counter_;
-  std::optional<Stream> stream_;
+  std::optional<CudaStream> stream_;
   std::optional<Event> start_, stop_;
   std::optional<Communicator> communicator_;
 };
