@@ -20,8 +20,9 @@ namespace slackline {
 ///                    first, the others stay in the ring; "auto": the number that makes the closed form least
 ///   `nvlink`         "overlapped" (the default): NVLink works on one segment while NICs work on others;
 ///                    "alternating": a server's NVLink and NICs take turns, as in the paper
-///   `pace`           "slots" (the default): the paper's time slots, which the closed forms describe; "asap": transfers
-///                    start as early as they can, which is never slower
+///   `pace`           "slots" (the default): the paper's time slots, which the closed forms describe; latency hides in them, but
+///                    for one latency about every h - 1 groups where there are several stragglers; "asap": transfers start as
+///                    early as they can, which is never slower
 extern const Algorithm optcc_algorithm;
 
 }  // namespace slackline

@@ -12,9 +12,10 @@ namespace {
 // ring rests. Everything runs on channel 0.
 //
 // The slots. Where every slowdown is at most 2, a group is two sections wide, and the ring's two lanes fill it,
-// on whichever links work in it. A chain of dependencies along such links, from group to group, is the clock that
-// keeps all else in its slots. The first and the last body have no ring stage; there the stragglers' own messages
-// make up the time (struct Tail).
+// on whichever links work in it. One such link is the clock: it sends all the time, and in its slots what it sends keeps
+// all else. After h - 1 groups it comes to rest and hands over to the link that has rested last; only there does a
+// dependency, and with it a latency, pass the time on. A chain through every group would cost a latency a group.
+// The first and the last body have no ring stage; there the stragglers' own messages make up the time (struct Tail).
 class ManyStragglers : public OptccComposition {
  public:
   explicit ManyStragglers(const OptccParameters& parameters);
@@ -48,12 +49,16 @@ class ManyStragglers : public OptccComposition {
   template <class Move>
   void emit_tail(const Tail& tail, Move&& move);
 
+  static constexpr int64_t no_link = -1;
+
   int64_t m_;
   std::vector<uint32_t> stragglers_;
   bool clocked_ = false;
   Tail first_, last_;
 
-  uint32_t clock_ = none;
+  uint32_t clock_ = none;         // the transfer at whose end the next slot begins
+  int64_t clock_link_ = no_link;  // the link of the ring that it is on
+  int64_t working_ = 0;           // the link that tells the time
   std::vector<uint32_t> reduced_;  // by section: the latest of S3 and S1
   std::vector<uint32_t> moved_;    // by section: the latest of S4
 };
@@ -120,6 +125,8 @@ void ManyStragglers::start() {
   reduced_.assign(static_cast<size_t>(k_ * h_), none);
   moved_ = reduced_;
   clock_ = none;
+  clock_link_ = no_link;
+  working_ = 0;
 }
 
 // Link i sends its hop q: section i - q in the reduce-scatter, i - q + 1 in the allgather.
@@ -156,7 +163,10 @@ void ManyStragglers::emit_tail(const Tail& tail, Move&& move) {
       if (i == tail.straggler && u == tail.before - 1) released = latest;
     }
   }
-  if (clocked_) clock_ = latest;
+  if (clocked_) {
+    clock_ = latest;
+    clock_link_ = no_link;
+  }
 }
 
 void ManyStragglers::emit_body(int64_t b) {
@@ -178,17 +188,25 @@ void ManyStragglers::emit_groups(int64_t b) {
       if (active(b - 3)) upload(b - 3, i, u, none);
       if (active(b)) download(b, i, u, none);
     }
-    // The links that tell the time in this group: the first that works, and where there is one lane only, the second.
+    const auto rests = [&](int64_t link) { return link <= t && t < link + m_; };  // both its ends are busy with stragglers
+    if (clocked_ && rests(working_)) working_ = working_ >= m_ ? working_ - m_ : h_ - 1;
+    // Where there is one lane only, a second link makes up the other half of the group.
     int ticks = clocked_ ? (reduces && gathers ? 1 : 2) : 0;
-    for (int64_t link = 0; link < h_; ++link) {
-      if (link <= t && t < link + m_) continue;  // both its ends are busy with stragglers
+    for (int64_t i = 0; i < h_; ++i) {
+      const int64_t link = (working_ + i) % h_;
+      if (rests(link)) continue;
       const int64_t q = t < link ? t : t - m_;
       const bool tick = ticks > 0;
       if (tick) --ticks;
+      // A link that goes on sends one section after the other by itself.
+      const uint32_t wait = tick && clock_link_ != link ? clock_ : none;
       uint32_t latest = none;
-      if (reduces) latest = hop(b - 1, false, link, q, tick ? clock_ : none);
-      if (gathers) latest = hop(b - 2, true, link, q, tick && !reduces ? clock_ : none);
-      if (tick) clock_ = latest;
+      if (reduces) latest = hop(b - 1, false, link, q, wait);
+      if (gathers) latest = hop(b - 2, true, link, q, reduces ? none : wait);
+      if (tick) {
+        clock_ = latest;
+        clock_link_ = link;
+      }
     }
   }
 }

@@ -15,6 +15,16 @@ constexpr uint32_t none = Slices::none;
 // Units of a slice of one round. Sections are cut at the nearest unit below.
 constexpr int64_t grid = int64_t{1} << 30;
 
+// Most flows between a server outside of a class and its members, each way.
+constexpr int most_lanes = 32;
+
+// With so many at a time, equally many for each, they all end together, where there is such a number.
+size_t lanes(size_t members) {
+  for (size_t count = std::min<size_t>(members, most_lanes); count > 1; --count)
+    if (members % count == 0) return count;
+  return std::min<size_t>(members, most_lanes);
+}
+
 int64_t on_grid(const Fraction& part) {
   return static_cast<int64_t>(static_cast<__int128>(part.numerator()) * grid / part.denominator());
 }
@@ -55,8 +65,8 @@ class TwoStages {
     return static_cast<uint32_t>(round) * chunks_a_round_ + c.first_chunk +
            static_cast<uint32_t>(ring * size(c) + position) * each;
   }
-  uint16_t leaf_channel(uint32_t server, size_t parity, bool up) const {
-    return static_cast<uint16_t>(leaf_channels_ + 4 * leaf_[server] + 2 * parity + (up ? 1 : 0));
+  uint16_t leaf_channel(uint32_t server, size_t lane, bool up) const {
+    return static_cast<uint16_t>(leaf_channels_ + 2 * (most_lanes * leaf_[server] + static_cast<int>(lane)) + (up ? 1 : 0));
   }
   static int channels(const Network& network, std::vector<int64_t>& levels, int64_t& denominator);
 
@@ -94,7 +104,7 @@ int TwoStages::channels(const Network& network, std::vector<int64_t>& levels, in
   }
   std::sort(levels.begin(), levels.end());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
-  return static_cast<int>(denominator) + 4 * slow;
+  return static_cast<int>(denominator) + 2 * most_lanes * slow;
 }
 
 TwoStages::TwoStages(const Network& network, int64_t rounds, int64_t pieces)
@@ -199,6 +209,7 @@ void TwoStages::stage2(int64_t round) {
     for (size_t j = 0; j < classes_.size(); ++j) {
       const Class& c = classes_[j];
       if (c.outside.empty()) continue;
+      const size_t side = lanes(size(c));
       for (size_t r = 0; r < c.rings; ++r) {
         Ring& ring = rings_[j][r];
         std::fill(ring.total.begin(), ring.total.end(), none);
@@ -207,11 +218,11 @@ void TwoStages::stage2(int64_t round) {
             const uint32_t leaf = c.outside[o];
             const size_t position = (i + o * size(c) / c.outside.size()) % size(c);
             std::vector<uint32_t> after = {ring.total[position], ring.last_sent[position], ring.last_received[position]};
-            if (k == 0 && i < 2) after.insert(after.end(), last_[leaf].begin(), last_[leaf].end());
+            if (k == 0 && i < side) after.insert(after.end(), last_[leaf].begin(), last_[leaf].end());
             ring.total[position] = slices_.add(leaf, c.members[position], piece(c, round, r, position, k), TransferOp::reduce,
-                                               leaf_channel(leaf, i % 2, true), after);
-            uploaded[leaf].resize(2, none);
-            uploaded[leaf][i % 2] = ring.total[position];
+                                               leaf_channel(leaf, i % side, true), after);
+            uploaded[leaf].resize(most_lanes, none);
+            uploaded[leaf][i % side] = ring.total[position];
           }
         }
       }
@@ -220,6 +231,7 @@ void TwoStages::stage2(int64_t round) {
     for (size_t j = 0; j < classes_.size(); ++j) {
       const Class& c = classes_[j];
       if (c.outside.empty()) continue;
+      const size_t side = lanes(size(c));
       for (size_t r = 0; r < c.rings; ++r) {
         Ring& ring = rings_[j][r];
         for (size_t i = 0; i < size(c); ++i) {
@@ -229,7 +241,7 @@ void TwoStages::stage2(int64_t round) {
             std::vector<uint32_t> after = uploaded[leaf];
             after.push_back(ring.total[position]);
             const uint32_t index = slices_.add(c.members[position], leaf, piece(c, round, r, position, k), TransferOp::copy,
-                                               leaf_channel(leaf, i % 2, false), after);
+                                               leaf_channel(leaf, i % side, false), after);
             note(leaf, index);
             note(c.members[position], index);
           }

@@ -17,7 +17,9 @@ namespace slackline {
 /// flows gives these rates, so that the rings are made of 1/(1-X) : .. parallel rings in proportion, as NCCL's channels
 /// on the NICs are (shares are rounded to 32nds where their common denominator is larger); under `exclusive` sharing the
 /// rates cannot be had, and the form takes longer than its formula. In stage 2 a piece is reduced onto all
-/// healthy servers, a section each, not onto one root, and then gathered by all.
+/// healthy servers, a section each, not onto one root, and then gathered by all. The degraded server exchanges with as many
+/// of them at a time as divide their number, at most 32, so that no healthy server holds it up; where no number of 2 to 32
+/// does, the last exchanges are not all equally long and the form takes a little longer than its formula.
 /// Several failures: the servers' bandwidths, in ascending order, cut the message into classes, each with a ring over
 /// those servers that have more; this is R2CCL's recursion with its second stages side by side.
 /// Several ranks per server: in slices, between an NVLink reduce-scatter and an NVLink allgather.

@@ -52,6 +52,39 @@ TEST(Iccl, TakesAsLongAsItsFullestNic) {
   }
 }
 
+// design/baselines.md 6.1, with X = 1/8 .. 1/2 of the degraded server's bandwidth lost. As shipped, with K chunks in stage 2:
+// T0 + (1 + 1/K)(l - 1) n. The paper's T0 + (l - 1) n is its limit, T0 (1 + p X/(2 (p-1)(1-X))): K more than is asked for, and what
+// is left of 1/K when K doubles.
+TEST(R2ccl, MeetsItsClosedForms) {
+  for (const auto& [numerator, denominator] : std::vector<std::pair<int, int>>{{1, 8}, {1, 4}, {1, 3}, {3, 8}, {1, 2}}) {
+    const Fraction lost(numerator, denominator), l = Fraction(1) / (Fraction(1) - lost);
+    const double x = lost.to_double();
+    for (int p = 4; p <= 16; ++p) {
+      const Network network = cluster(p, {Fraction(1), l});
+      const auto time = [&](int chunks) {
+        const Generated result =
+            generated(network, fmt::format(R"({{"algorithm": "r2ccl", "form": "allreduce", "stage2_chunks": {}}})", chunks));
+        EXPECT_EQ(findings(result.schedule), "");
+        return seconds(network, result.schedule, Sharing::fair);
+      };
+      const auto shipped = [&](int chunks) { return ring_time(p) + (1 + 1.0 / chunks) * (l.to_double() - 1) * n; };
+      SCOPED_TRACE(fmt::format("p = {}, l = {}", p, l.to_string()));
+      const double one = time(1), two = time(2), four = time(4);
+      EXPECT_NEAR(one / shipped(1), 1, 1e-6);
+      EXPECT_NEAR(two / shipped(2), 1, 1e-6);
+      EXPECT_NEAR(four / shipped(4), 1, 1e-6);
+      const double paper = ring_time(p) * (1 + p * x / (2 * (p - 1) * (1 - x)));
+      EXPECT_NEAR((2 * four - two) / paper, 1, 1e-6);
+      const double balance = seconds(network, generated(network, R"({"algorithm": "r2ccl", "form": "balance"})").schedule, Sharing::fair);
+      EXPECT_NEAR(balance / (ring_time(p) / (1 - x)), 1, 1e-6);
+    }
+  }
+  // Really near the limit.
+  const Network network = cluster(4, {Fraction(2)});
+  const Generated fine = generated(network, R"({"algorithm": "r2ccl", "form": "allreduce", "stage2_chunks": 2000})");
+  EXPECT_NEAR(seconds(network, fine.schedule, Sharing::fair) / (ring_time(4) + n), 1, 1e-3);
+}
+
 TEST(RecursiveHalvingDoubling, MeetsItsClosedForm) {
   ClusterOptions options;
   options.nic_latency = "2 us";

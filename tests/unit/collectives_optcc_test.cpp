@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "../support/cluster.hpp"
@@ -74,6 +75,29 @@ TEST(Optcc, StaysWithinTheClosedForm) {
           EXPECT_LE(slots, closed * (1 + 1e-6));
         EXPECT_LE(run("asap"), slots * (1 + 1e-6));
       }
+    }
+  }
+}
+
+// The slots' clock passes on a latency where it changes links, from h - 1 by m down and again, after h - 1 groups each but for the rest; in the two bodies with one lane of the ring, twice
+// a group; and a few times in the bodies without. What else a latency delays has a slot to arrive in.
+TEST(Optcc, HidesTheLatencyWithSeveralStragglers) {
+  for (const int p : {8, 16, 33}) {
+    for (const auto& texts : std::vector<std::vector<std::string>>{{"2", "2"}, {"8/7", "8/7"}, {"2", "4/3", "8/7"}}) {
+      const auto slowdowns = fractions(texts);
+      const double m = static_cast<double>(slowdowns.size()), h = p - m, k = 64, latency = 2e-6;
+      SCOPED_TRACE(fmt::format("p = {}, m = {}, l = {}", p, m, texts[0]));
+      const auto run = [&](const char* more) {
+        ClusterOptions options;
+        options.nic_latency = more;
+        const Network network = cluster(p, slowdowns, options);
+        return list_seconds(network, generated(network, R"({"algorithm": "optcc", "segments": 64})").schedule);
+      };
+      const double without = run("0 us"), with = run("2 us"), groups = h + m - 1;
+      const double changes = std::floor((h - 1) / m) + 1, stints = changes * (h - 1) - std::fmod(h - 1, m);
+      EXPECT_LE(without, (k + 3) / k * 2 * groups / h * n * (1 + 1e-6));
+      EXPECT_GT(with, without);
+      EXPECT_LE(with - without, latency * ((k + 3) * groups * changes / stints + 4 * groups + 8));
     }
   }
 }
