@@ -207,7 +207,8 @@ class Player {
     all.waiting = std::move(result.waiting);
   }
 
-  // The first time after `start` at which a link that the attempt uses has less than at its start.
+  // The first time after `start` at which a link that the attempt uses has less than at its start, and still has when that is
+  // known.
   TimePoint next_failure(const PlayOutcome& outcome, size_t first, TimePoint start) const {
     if (!has_timed(scenario().failures)) return TimePoint::never();
     const Network before = shared_network(scenarios_, start);
@@ -228,9 +229,10 @@ class Player {
     for (int change = 0; change < 100'000; ++change) {
       time = next_change(scenario().failures, time);
       if (time == TimePoint::never()) return time;
-      const Network after = shared_network(scenarios_, time);
-      if (std::any_of(used.begin(), used.end(), [&](uint32_t link) { return after.links()[link].capacity < before.links()[link].capacity; }))
-        return time;
+      const auto worse = [&](const Network& after) {
+        return std::any_of(used.begin(), used.end(), [&](uint32_t link) { return after.links()[link].capacity < before.links()[link].capacity; });
+      };
+      if (worse(shared_network(scenarios_, time)) && worse(shared_network(scenarios_, time + recovery().detection))) return time;
     }
     return TimePoint::never();
   }

@@ -34,13 +34,16 @@ bool is_star(const Network& network) {
 
 std::optional<Duration> ring_time(const Scenario& scenario, const Network& network) {
   const Json options = {{"algorithm", "ring"}};
+  const MessageLayout layout(scenario.size, scenario.element, network.ranks());
+  const auto time = [&](const Schedule& schedule) {
+    return simulate(network, schedule, MessageLayout(scenario.size, scenario.element, schedule.units()), {.sharing = scenario.sharing}).time;
+  };
   const GenerateRequest request{network,          scenario.collective, scenario.size, scenario.element,
-                                scenario.sharing, JsonCursor(options, "fault-free ring"), {}};
+                                scenario.sharing, JsonCursor(options, "fault-free ring"), time};
   const auto ring = std::find_if(algorithms().begin(), algorithms().end(),
                                  [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
   if (ring->inapplicable(request)) return std::nullopt;
-  const MessageLayout layout(scenario.size, scenario.element, network.ranks());
-  if (!is_star(network)) return simulate(network, ring->generate(request).schedule, layout, {.sharing = scenario.sharing}).time;
+  if (!is_star(network)) return time(ring->generate(request).schedule);
   std::vector<Chunk> chunks;
   for (int64_t c = 0; c < network.ranks(); ++c) chunks.push_back({Buffer::data, c, 1});
   ListTiming timing(network, layout, chunks);
@@ -75,6 +78,10 @@ std::vector<std::string> describe_failures(const Scenario& scenario) {
     }
     lines.push_back(describe(failure, scenario.healthy_topology));
   }
+  if (!scenario.background.empty()) lines.push_back("other traffic: " + std::to_string(scenario.background.size()) + (scenario.background.size() == 1 ? " flow" : " flows"));
+  Duration latest;
+  for (const Duration arrival : scenario.arrivals) latest = std::max(latest, arrival);
+  if (latest.count() > 0) lines.push_back("ranks are late, the last of them by " + std::to_string(static_cast<double>(latest.count()) * 1e-9) + " ms");
   return lines;
 }
 

@@ -299,6 +299,8 @@ std::vector<ScenarioDocument> group_documents(const ScenarioDocument& document) 
         if (const auto own = entries[i].find(key)) job.json[std::string(key)] = own->value();
       if (entries.size() > 1 || entries[i].has("name"))
         job.json["group"] = entries[i].has("name") ? entries[i].at("name").string() : "job " + std::to_string(i);
+      for (const ScenarioDocument& other : jobs)
+        if (other.json.contains("group") && other.json["group"] == job.json["group"]) entries[i].fail("another job is called \"" + job.json["group"].get<std::string>() + "\", too");
       jobs.push_back(std::move(job));
     }
   } else {

@@ -161,6 +161,16 @@ class FabricRouter : public Router {
     return result;
   }
 
+  // Whether a switch stands between the two NICs, dead or alive.
+  static bool linked(const Network& network, int a, int b) {
+    for (const uint32_t up : network.out_links(a))
+      for (const uint32_t down : network.in_links(b))
+        if (network.links()[up].kind == LinkKind::network && network.links()[down].kind == LinkKind::network &&
+            network.links()[up].to == network.links()[down].from)
+          return true;
+    return false;
+  }
+
   // Whether a switch links the two NICs directly.
   bool meet(const Network& network, int a, int b) const {
     for (const uint32_t up : network.out_links(a)) {
@@ -197,25 +207,35 @@ class FabricRouter : public Router {
     for (NicPart& a : x)
       for (NicPart& b : y) pair(a, b);
     if (!options_.pxn) return pairs;
-    // The NIC of `server` that meets `other`, or -1.
-    const auto counterpart = [&](const ServerParts& server, int other, bool sends) {
-      for (int nic = 0; nic < static_cast<int>(server.nics.size()); ++nic) {
-        const int mine = vertex(server, nic);
-        if (living(network, mine) && (sends ? meet(network, mine, other) : meet(network, other, mine))) return nic;
-      }
+    // The living NIC of the target that meets a NIC of the source, or -1.
+    const auto receiver = [&](int nic) {
+      for (int other = 0; other < static_cast<int>(target.nics.size()); ++other)
+        if (living(network, vertex(target, other)) && meet(network, vertex(source, nic), vertex(target, other))) return other;
       return -1;
     };
-    // The side that has to spread its traffic over NICs keeps them; the other one follows.
-    const bool source_keeps = x.size() > source.own_nics[static_cast<size_t>(position_[static_cast<size_t>(from)])].size();
+    std::vector<NicPair> result(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(direct));
     for (size_t i = direct; i < pairs.size(); ++i) {
-      NicPair& p = pairs[i];
-      const int sender = counterpart(source, vertex(target, p.target), true), receiver = counterpart(target, vertex(source, p.source), false);
-      if (receiver >= 0 && (source_keeps || sender < 0))
-        p.target = receiver;
-      else if (sender >= 0)
-        p.source = sender;
+      const NicPair& p = pairs[i];
+      // Over NVLink to the GPU on the target's rail, which sends as it sends its own: if its NIC is slow or dead, by others too.
+      int mate = -1;
+      for (int nic = 0; nic < static_cast<int>(source.nics.size()) && mate < 0; ++nic)
+        if (linked(network, vertex(source, nic), vertex(target, p.target))) mate = nic;
+      if (mate < 0) {
+        const int other = receiver(p.source);
+        result.push_back({p.source, other >= 0 ? other : p.target, p.part});
+        continue;
+      }
+      uint64_t left = p.part;
+      std::vector<NicPart> ways = nics_of(network, source, source.gpus[static_cast<size_t>(source.owner[static_cast<size_t>(mate)])]);
+      for (size_t w = 0; w < ways.size(); ++w) {
+        const uint64_t mine = w + 1 == ways.size() ? left : ways[w].part * p.part / Route::whole;
+        left -= mine;
+        if (mine == 0) continue;
+        const int direct_to = meet(network, vertex(source, ways[w].nic), vertex(target, p.target)) ? p.target : receiver(ways[w].nic);
+        result.push_back({ways[w].nic, direct_to >= 0 ? direct_to : p.target, mine});
+      }
     }
-    return pairs;
+    return result;
   }
 
   // Links from `from` to `to` over the fewest links of the kinds allowed, none of whose inner vertices is a GPU or NIC.
@@ -307,11 +327,21 @@ class FabricRouter : public Router {
           if (link.kind == LinkKind::network && alive(link) && far != hops.end() && far->second == hops.at(here) - 1) ways.push_back(index);
         }
         if (here != x && !options_.spray && ways.size() > 1) {
+          // One neighbour, by all links to it.
+          std::vector<int> neighbours;
+          for (const uint32_t way : ways)
+            if (std::find(neighbours.begin(), neighbours.end(), network.links()[way].to) == neighbours.end()) neighbours.push_back(network.links()[way].to);
           const uint64_t hash = mix(mix(mix(mix(options_.seed) ^ static_cast<uint64_t>(from)) ^ static_cast<uint64_t>(to)) ^ static_cast<uint64_t>(here));
-          ways = {ways[hash % ways.size()]};
+          const int chosen = neighbours[hash % neighbours.size()];
+          std::erase_if(ways, [&](uint32_t way) { return network.links()[way].to != chosen; });
         }
+        // In proportion to what the links can carry.
+        __int128 together = 0;
+        for (const uint32_t way : ways) together += network.links()[way].capacity.count();
+        uint64_t left = amount;
         for (size_t i = 0; i < ways.size(); ++i) {
-          const uint64_t mine = i == 0 ? amount - amount / ways.size() * (ways.size() - 1) : amount / ways.size();
+          const uint64_t mine = i + 1 == ways.size() ? left : static_cast<uint64_t>(amount * static_cast<__int128>(network.links()[ways[i]].capacity.count()) / together);
+          left -= mine;
           if (mine == 0) continue;
           collected.add(ways[i], mine);
           next[network.links()[ways[i]].to] += mine;

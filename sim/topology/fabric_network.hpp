@@ -14,9 +14,9 @@ struct FabricOptions {
   /// Between NICs that share no switch: over NVLink to a GPU whose NIC does (NCCL's PXN), at the source if there is such a
   /// NIC alive, else at the destination. False, or where there is none: over the switches above.
   bool pxn = true;
-  /// Of equally short ways through the switches a transfer takes all, in equal parts, as packets that are sprayed
-  /// ideally do. False: one of them, chosen by a hash of `seed` and the two ranks (ECMP). A NIC with several ports
-  /// always uses those that are alive in equal parts.
+  /// Of equally short ways through the switches a transfer takes all, in proportion to their links' rates, as packets that are
+  /// sprayed ideally do. False: one of them, chosen by a hash of `seed` and the two ranks (ECMP). Several ports of a NIC,
+  /// and parallel links between two switches, are always used together.
   bool spray = false;
   uint64_t seed = 1;
   /// Every rank has a link for its reductions, so that a GPU can become slow later.

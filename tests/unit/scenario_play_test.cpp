@@ -159,6 +159,19 @@ TEST(Failures, SharesAgreeWithAllGroupsOnOneSwitch) {
   expect_agreement("single_switch", R"({"algorithm": "r2ccl"})");
 }
 
+TEST(Failures, ASlowNicCostsNoMoreThanADeadOne) {
+  // Eight ranks a server, whose ring changes rails: as on shares, where the server has so much less in all.
+  double last = 0;
+  for (const std::string remaining : {"9/10", "1/2", "1/100", "0"}) {
+    const std::string rest = fmt::format(R"("collective": {{"type": "allreduce", "size": "1 GiB"}}, "schedule": {{"algorithm": "ring"}},
+        "failures": [{{"server": 0, "nics": [3], "remaining": "{}"}}])", remaining);
+    const double share = ms(run_scenario(cluster(4, 8, 8, rest)).time), each = ms(run_scenario(cluster(4, 8, 8, rest + R"(, "network": {"nics": "each"})")).time);
+    EXPECT_NEAR(each / share, 1, 0.01) << remaining;
+    EXPECT_GE(each, last * 0.9999) << remaining;
+    last = each;
+  }
+}
+
 TEST(Failures, LateRanks) {
   // A rank of a ring sends all it has to send one after the other, from its arrival on.
   const RunResult late = run_scenario(cluster(4, 1, 1, R"("collective": {"type": "allreduce", "size": "1000000000 B"}, "schedule": {"algorithm": "ring"}, "arrivals": {"delays": {"2": "7 ms"}})"));
