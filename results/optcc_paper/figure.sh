@@ -13,6 +13,7 @@ for figure in "${figures[@]}"; do
   scenario=scenarios/optcc_paper_$figure.json
   [[ $figure == small_messages ]] && scenario=scenarios/small_messages.json
   build/bin/slackline sweep "$scenario" --out "results/optcc_paper/$figure.csv" --jobs "${JOBS:-2}" --resume
+  [[ $figure == small_messages ]] && awk -f results/optcc_paper/best.awk results/optcc_paper/small_messages.csv
   for terminal in svg png; do
     gnuplot -e "terminal='$terminal'; figure='$figure'" results/optcc_paper/figure.gp
   done

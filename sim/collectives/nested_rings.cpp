@@ -283,22 +283,83 @@ void NestedRings::emit(TransferSink& sink, int64_t shown) {
   slices_.allgather(shown - 1);
 }
 
+// Time over n of a body whose flows all keep the rates that `fair` sharing gives them while all of them run: no less than it
+// takes, and T* where the flows are in proportion to their loads.
+double steady_time(const Network& network, const Plan& plan) {
+  struct Stream {  // equal flows between the same servers; the other way it is the same
+    std::vector<int64_t> servers;
+    double flows, load;  // how many, and of the message, together
+    double rate = 0;     // of each
+  };
+  std::vector<Stream> streams;
+  for (const Exchange& e : plan.exchanges)
+    if (e.from < e.to)
+      streams.push_back({{e.from, e.to}, static_cast<double>(e.flows), plan.parts[static_cast<size_t>(e.from)] + plan.parts[static_cast<size_t>(e.to)]});
+  if (!plan.ring.empty())
+    streams.push_back({plan.ring, 1, 2 * static_cast<double>(plan.ring.size() - 1) * plan.parts[static_cast<size_t>(plan.ring[0])]});
+
+  // Max-min fairness: the server with the least for each of its flows decides on them, and so on without them.
+  const auto p = static_cast<size_t>(plan.servers);
+  std::vector<double> free(p), flows(p, 0);
+  for (size_t v = 0; v < p; ++v) free[v] = 1 / network.slowdown(static_cast<int>(v) * network.ranks_per_server()).to_double();
+  for (const Stream& stream : streams)
+    for (const int64_t v : stream.servers) flows[static_cast<size_t>(v)] += stream.flows;
+  double time = 0;
+  for (;;) {
+    size_t fullest = p;
+    for (size_t v = 0; v < p; ++v)
+      if (flows[v] > 0 && (fullest == p || free[v] * flows[fullest] < free[fullest] * flows[v])) fullest = v;
+    if (fullest == p) return time;
+    const double rate = free[fullest] / flows[fullest];
+    for (Stream& stream : streams) {
+      if (stream.rate > 0 || std::find(stream.servers.begin(), stream.servers.end(), static_cast<int64_t>(fullest)) == stream.servers.end())
+        continue;
+      stream.rate = rate;
+      time = std::max(time, stream.load / (stream.flows * rate));
+      for (const int64_t v : stream.servers) {
+        free[static_cast<size_t>(v)] = std::max(0.0, free[static_cast<size_t>(v)] - stream.flows * rate);
+        flows[static_cast<size_t>(v)] -= stream.flows;
+      }
+    }
+    flows[fullest] = 0;
+  }
+}
+
 // With one flow between any two servers, a slow server that has nothing left to do but with the fastest gets its whole
 // bandwidth as long as all slow servers and the ring find room at a fast one for equal shares, which takes more fast servers than slow
-// ones. Where there are fewer, flows must be in proportion to their loads: how closely is found by trying.
+// ones. Where there are fewer, flows must be in proportion to their loads. Tries the fewest that come ever closer to it.
 Plan choose_flows(const Network& network, bool ring, const Plan& single, const std::function<Duration(const Plan&)>& time) {
   Plan best = single;
   Duration least = time(single);
-  int worse = 0;
-  for (const int flows : {8, 24, 48, 64, 96, 128}) {
+  double nearest = steady_time(network, single);
+  const double closer[] = {0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0};  // over the bound
+  double whole = 0, slowest = 1;
+  for (int v = 0; v < network.servers(); ++v) {
+    const double c = 1 / network.slowdown(v * network.ranks_per_server()).to_double();
+    whole += c;
+    slowest = std::min(slowest, c);
+  }
+  const double bound = std::max(2 * (network.servers() - 1) / whole, 1 / slowest) * (1 + 1e-9);
+  std::map<size_t, Plan> candidates;  // the first plan in each step, and the nearest of all
+  for (int flows = 2; flows <= 128; ++flows) {
     const Plan candidate = make_plan(network, ring, flows);
-    if (worse == 2 || candidate.flows > 8192) break;
+    if (candidate.flows > 8192) break;
+    const double steady = steady_time(network, candidate);
+    if (steady >= nearest) continue;
+    nearest = steady;
+    size_t step = 0;
+    while (step + 1 < std::size(closer) && steady <= bound * (1 + closer[step + 1])) ++step;
+    if (candidates.emplace(step, candidate).second)
+      candidates.erase(std::size(closer));
+    else
+      candidates.insert_or_assign(std::size(closer), candidate);
+    if (steady <= bound) break;
+  }
+  for (const auto& [step, candidate] : candidates) {
     const Duration now = time(candidate);
-    ++worse;
     if (now < least) {
       least = now;
       best = candidate;
-      worse = 0;
     }
   }
   return best;

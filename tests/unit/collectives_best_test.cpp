@@ -23,11 +23,11 @@ TEST(Best, IsTheFastestOfAllThatApply) {
       return simulated(result.schedule);
     };
     std::vector<std::string> notes;
-    const Duration best = time(R"({"algorithm": "best", "max_transfers": 200000})", &notes);
+    const Duration best = time(R"({"algorithm": "best", "max_transfers": 5000})", &notes);
     for (const char* name : {"ring", "r2ccl", "iccl", "recursive_halving_doubling"})
       EXPECT_LE(best, time(fmt::format(R"({{"algorithm": "{}"}})", name))) << name << " " << bytes;
     for (const char* name : {"optcc", "nested_rings"})
-      EXPECT_LE(best, time(fmt::format(R"({{"algorithm": "{}", "max_transfers": 200000}})", name))) << name << " " << bytes;
+      EXPECT_LE(best, time(fmt::format(R"({{"algorithm": "{}", "max_transfers": 5000}})", name))) << name << " " << bytes;
     EXPECT_THAT(notes, testing::Contains(testing::StartsWith("1. ")));
     EXPECT_THAT(notes, testing::Contains(testing::HasSubstr("ring: ")));
   }
