@@ -127,7 +127,8 @@ TEST(NestedRings, ComeWithinAPercentOfTheBound) {
 
 // Where half of the servers and more are slow, one flow between any two does not do, and not every number of flows does.
 TEST(NestedRingsLong, ComeWithinAPercentOfTheBound) {
-  come_within_a_percent({{4, {"2", "2"}}, {4, {"3"}}, {4, {"8/7", "8/7"}}, {8, {"8/7"}}, {8, {"2"}}, {8, {"2", "3/2"}}, {8, {"3/2"}}, {8, {"2", "2"}}, {16, {"8/7"}}, {16, {"4/3", "8/7"}},
+  come_within_a_percent({{4, {"2", "2"}}, {4, {"3"}}, {4, {"8/7", "8/7"}}, {8, {"8/7"}}, {8, {"2"}}, {8, {"2", "3/2"}}, {8, {"3/2"}},
+                         {8, {"2", "2"}}, {16, {"8/7"}}, {16, {"4/3", "8/7"}},
                          {16, {"2", "2", "2"}}, {16, {"3", "2", "3/2", "8/7"}}, {33, {"3/2", "4/3"}}});
   const Case five{5, {"4/3", "3/2", "2"}};
   EXPECT_LT(slack(five, 200, false), 0.006);
