@@ -153,8 +153,7 @@ class Player {
       options.changes = [this, start](TimePoint after) -> std::optional<NetworkState> {
         const TimePoint change = next_change(scenario().failures, start + (after - TimePoint()));
         if (change == TimePoint::never()) return std::nullopt;
-        return NetworkState{TimePoint() + (change - start), std::make_shared<const Network>(shared_network(scenarios_, change)),
-                            what_happens(scenario(), change)};
+        return NetworkState{TimePoint() + (change - start), network_at(change), what_happens(scenario(), change)};
       };
     options.reroute = recovery().policy == RecoveryPolicy::reroute;
     options.detection = recovery().detection;
@@ -171,6 +170,16 @@ class Player {
     }
     const Network network = shared_network(scenarios_, start);
     return simulate(network, jobs, options);
+  }
+
+  // The network at a time. What flaps has few states, and many changes between them.
+  std::shared_ptr<const Network> network_at(TimePoint time) {
+    std::vector<char> active;
+    for (const Failure& failure : scenario().failures) active.push_back(active_failures({failure}, time).empty() ? 0 : 1);
+    if (states_.size() > 64) states_.clear();
+    std::shared_ptr<const Network>& state = states_[active];
+    if (!state) state = std::make_shared<const Network>(shared_network(scenarios_, time));
+    return state;
   }
 
   // Adds what was played from `start` on.
@@ -209,7 +218,7 @@ class Player {
 
   // The first time after `start` at which a link that the attempt uses has less than at its start, and still has when that is
   // known.
-  TimePoint next_failure(const PlayOutcome& outcome, size_t first, TimePoint start) const {
+  TimePoint next_failure(const PlayOutcome& outcome, size_t first, TimePoint start) {
     if (!has_timed(scenario().failures)) return TimePoint::never();
     const Network before = shared_network(scenarios_, start);
     std::set<uint32_t> used;
@@ -232,7 +241,7 @@ class Player {
       const auto worse = [&](const Network& after) {
         return std::any_of(used.begin(), used.end(), [&](uint32_t link) { return after.links()[link].capacity < before.links()[link].capacity; });
       };
-      if (worse(shared_network(scenarios_, time)) && worse(shared_network(scenarios_, time + recovery().detection))) return time;
+      if (worse(*network_at(time)) && worse(*network_at(time + recovery().detection))) return time;
     }
     return TimePoint::never();
   }
@@ -320,6 +329,7 @@ class Player {
   PlayOptions options_;
   std::vector<const Scenario*> scenarios_;
   std::vector<std::vector<int>> ranks_;
+  std::map<std::vector<char>, std::shared_ptr<const Network>> states_;  // by which failures are in effect
 };
 
 }  // namespace
