@@ -220,7 +220,9 @@ class FabricRouter : public Router {
       int mate = -1;
       for (int nic = 0; nic < static_cast<int>(source.nics.size()) && mate < 0; ++nic)
         if (linked(network, vertex(source, nic), vertex(target, p.target))) mate = nic;
-      if (mate < 0) {
+      // What its own GPU has spread over other NICs already stays there, and the target follows.
+      const bool own = mate >= 0 && source.gpus[static_cast<size_t>(source.owner[static_cast<size_t>(mate)])] == from;
+      if (mate < 0 || own) {
         const int other = receiver(p.source);
         result.push_back({p.source, other >= 0 ? other : p.target, p.part});
         continue;

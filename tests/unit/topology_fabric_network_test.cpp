@@ -12,13 +12,18 @@
 namespace slackline {
 namespace {
 
-// `keys` beside those that all builders need; two servers of 2 GPUs and 2 NICs unless they say otherwise.
-Topology fabric(const std::string& builder, const std::string& keys = "", int servers = 2, int gpus = 2, int nics = 2) {
-  const Json json = parse_json("{\"builder\": \"" + builder + "\", \"servers\": " + std::to_string(servers) + ", \"gpus_per_server\": " + std::to_string(gpus) +
-                                   ", \"nics_per_server\": " + std::to_string(nics) +
-                                   R"(, "nic_bandwidth": "50 GB/s", "nic_latency": "2 us", "message_overhead": "0 ns", "nvlink_bandwidth": "450 GB/s",
-                                       "nvlink_latency": "1 us")" + keys + "}",
-                               "test");
+// `keys` beside those that all builders need; two servers of 2 GPUs and 2 NICs unless they say
+// otherwise.
+Topology fabric(const std::string& builder, const std::string& keys = "", int servers = 2,
+                int gpus = 2, int nics = 2) {
+  const Json json = parse_json(
+      "{\"builder\": \"" + builder + "\", \"servers\": " + std::to_string(servers) +
+          ", \"gpus_per_server\": " + std::to_string(gpus) +
+          ", \"nics_per_server\": " + std::to_string(nics) +
+          R"(, "nic_bandwidth": "50 GB/s", "nic_latency": "2 us", "message_overhead": "0 ns", "nvlink_bandwidth": "450 GB/s",
+                                       "nvlink_latency": "1 us")" +
+          keys + "}",
+      "test");
   return build_topology(JsonCursor(json, "test"), {});
 }
 
@@ -31,15 +36,18 @@ Topology with_dead_nic(Topology topology, int server, int nic, Fraction remainin
   return topology;
 }
 
-// The parts of its rate that a transfer has on each link, by name; "way" links, which stand for unknown PCIe, left out.
-std::map<std::string, double> parts(const Topology& topology, int from, int to, const FabricOptions& options = {}) {
+// The parts of its rate that a transfer has on each link, by name; "way" links, which stand for
+// unknown PCIe, left out.
+std::map<std::string, double> parts(const Topology& topology, int from, int to,
+                                    const FabricOptions& options = {}) {
   const Network network = build_fabric_network(topology, {}, options);
   const Route& route = network.route(from, to);
   std::map<std::string, double> result;
   std::map<int, double> balance;  // what comes into a vertex less what leaves it
   for (size_t i = 0; i < route.links.size(); ++i) {
     const NetworkLink& link = network.links()[route.links[i]];
-    const double part = route.weights.empty() ? 1 : static_cast<double>(route.weights[i]) / Route::whole;
+    const double part =
+        route.weights.empty() ? 1 : static_cast<double>(route.weights[i]) / Route::whole;
     EXPECT_GT(link.capacity.count(), 0) << link.name;
     if (!link.name.starts_with("way ")) result[link.name] = part;
     balance[link.from] -= part;
@@ -47,7 +55,12 @@ std::map<std::string, double> parts(const Topology& topology, int from, int to, 
   }
   // What passes through the way is whole everywhere.
   for (const auto& [vertex, sum] : balance)
-    EXPECT_NEAR(sum, vertex == from ? -1 : vertex == to ? 1 : 0, 1e-5) << network.vertices()[static_cast<size_t>(vertex)].name;
+    EXPECT_NEAR(sum,
+                vertex == from ? -1
+                : vertex == to ? 1
+                               : 0,
+                1e-5)
+        << network.vertices()[static_cast<size_t>(vertex)].name;
   return result;
 }
 
@@ -61,10 +74,13 @@ TEST(FabricNetwork, RailsAreKept) {
 }
 
 TEST(FabricNetwork, OtherRailsAreReachedOverNvlinkOrOverTheSpine) {
-  const std::string spine = R"(, "spine": {"switches": 2, "oversubscription": 1, "latency": "1 us"})";
+  const std::string spine =
+      R"(, "spine": {"switches": 2, "oversubscription": 1, "latency": "1 us"})";
   const Parts pxn = parts(fabric("rail_fabric", spine), 0, 3);
-  EXPECT_EQ(pxn, (Parts{{"nvlink server0/gpu0 -> server0/nvswitch0", 1}, {"nvlink server0/nvswitch0 -> server0/gpu1", 1},
-                        {"network server0/nic1 -> rail1", 1}, {"network rail1 -> server1/nic1", 1}}));
+  EXPECT_EQ(pxn, (Parts{{"nvlink server0/gpu0 -> server0/nvswitch0", 1},
+                        {"nvlink server0/nvswitch0 -> server0/gpu1", 1},
+                        {"network server0/nic1 -> rail1", 1},
+                        {"network rail1 -> server1/nic1", 1}}));
   FabricOptions over;
   over.pxn = false;
   const Parts ecmp = parts(fabric("rail_fabric", spine), 0, 3, over);
@@ -78,8 +94,12 @@ TEST(FabricNetwork, OtherRailsAreReachedOverNvlinkOrOverTheSpine) {
 }
 
 TEST(FabricNetwork, EcmpSpreadsFlowsBySeed) {
-  // 8 pairs of servers over 4 spines: some seed gives another choice, and all spines are used by some.
-  const Topology topology = fabric("leaf_spine", R"(, "servers_per_leaf": 8, "spine": {"switches": 4, "oversubscription": 1, "latency": "1 us"})", 16, 1, 1);
+  // 8 pairs of servers over 4 spines: some seed gives another choice, and all spines are used by
+  // some.
+  const Topology topology = fabric(
+      "leaf_spine",
+      R"(, "servers_per_leaf": 8, "spine": {"switches": 4, "oversubscription": 1, "latency": "1 us"})",
+      16, 1, 1);
   std::map<std::string, int> used;
   std::vector<Parts> first, second;
   for (int server = 0; server < 8; ++server)
@@ -111,18 +131,23 @@ TEST(FabricNetwork, ADeadNicsTrafficIsSharedOut) {
 }
 
 TEST(FabricNetwork, ASlowNicIsRelieved) {
-  // NIC 0 of 4 at half its rate: the server has 3.5 of 4, so GPU 0 is due 7/8, of which its NIC has 4/7 and the others 1/7 each.
-  const Topology topology = with_dead_nic(fabric("single_switch", "", 2, 4, 4), 0, 0, Fraction(1, 2));
-  const Network network = build_fabric_network(topology, {}, {});
-  std::map<std::string, double> load;  // of all four GPUs sending at the same rate
-  for (int gpu = 0; gpu < 4; ++gpu)
-    for (const auto& [name, part] : parts(topology, gpu, 4 + gpu))
-      if (name.starts_with("network server0/")) load[name] += part;
-  ASSERT_EQ(load.size(), 4u);
-  for (const NetworkLink& link : network.links())
-    if (load.contains(link.name)) {
-      EXPECT_NEAR(load[link.name] / static_cast<double>(link.capacity.count()) * 400e9, 8.0 / 7, 1e-5) << link.name;
-    }
+  // NIC 0 of 4 at half its rate: the server has 3.5 of 4, so GPU 0 is due 7/8, of which its NIC has
+  // 4/7 and the others 1/7 each.
+  for (const std::string builder : {"single_switch", "rail_fabric"}) {
+    const Topology topology = with_dead_nic(fabric(builder, "", 2, 4, 4), 0, 0, Fraction(1, 2));
+    const Network network = build_fabric_network(topology, {}, {});
+    std::map<std::string, double> load;  // of all four GPUs sending at the same rate
+    for (int gpu = 0; gpu < 4; ++gpu)
+      for (const auto& [name, part] : parts(topology, gpu, 4 + gpu))
+        if (name.starts_with("network server0/")) load[name] += part;
+    ASSERT_EQ(load.size(), 4u);
+    for (const NetworkLink& link : network.links())
+      if (load.contains(link.name)) {
+        EXPECT_NEAR(load[link.name] / static_cast<double>(link.capacity.count()) * 400e9, 8.0 / 7,
+                    1e-5)
+            << builder << " " << link.name;
+      }
+  }
 }
 
 TEST(FabricNetwork, StripingTakesAllNics) {
@@ -147,7 +172,8 @@ TEST(FabricNetwork, PortsOfANicShareEqually) {
   const Parts way = parts(topology, 0, 2);
   EXPECT_EQ(way.size(), 4u);
   for (const auto& [name, part] : way) EXPECT_EQ(part, 0.5) << name;
-  // One port dead: its NIC has 1/2 of the server's 3/2, so that GPU 0, due 3/4, takes 2/3 of its traffic by the other port.
+  // One port dead: its NIC has 1/2 of the server's 3/2, so that GPU 0, due 3/4, takes 2/3 of its
+  // traffic by the other port.
   Topology damaged = topology;
   Failure port;
   port.server = 0;
@@ -166,8 +192,12 @@ TEST(FabricNetwork, PcieIsALimitWhereItIsKnown) {
 }
 
 TEST(FabricNetwork, StatesHaveTheSameLinks) {
-  const Topology whole = fabric("fat_tree", R"(, "servers_per_leaf": 1, "leaves_per_pod": 2, "aggregations_per_pod": 2, "cores": 2, "switch_latency": "1 us")", 4);
-  const Network a = build_fabric_network(whole, {}, {}), b = build_fabric_network(with_dead_nic(whole, 1, 1), {}, {});
+  const Topology whole = fabric(
+      "fat_tree",
+      R"(, "servers_per_leaf": 1, "leaves_per_pod": 2, "aggregations_per_pod": 2, "cores": 2, "switch_latency": "1 us")",
+      4);
+  const Network a = build_fabric_network(whole, {}, {}),
+                b = build_fabric_network(with_dead_nic(whole, 1, 1), {}, {});
   ASSERT_EQ(a.links().size(), b.links().size());
   size_t dead = 0;
   for (size_t i = 0; i < a.links().size(); ++i) {
