@@ -19,6 +19,12 @@ struct Case {
   Json options = Json::object();
 };
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 Generated make(const Network& network, const Case& wanted) {
   Json options = wanted.options;
   options["algorithm"] = wanted.algorithm;
@@ -70,7 +76,8 @@ TEST(BlinkProperty, EveryAllocationReachesItsPackingsRate) {
       for (const AllocationClass& c : allocation_classes(whole_machine(name), n)) {
         const Network network = allocation(topology, {c.gpus});
         const Island island = nvlink_islands(network).at(0);
-        for (int root = 0; root < n; ++root) {
+        // Under the sanitizers, where this takes minutes, the first root has to do.
+        for (int root = 0; root < (sanitized ? 1 : n); ++root) {
           SCOPED_TRACE(name + " " + rank_set(c.gpus) + " root " + std::to_string(root));
           Case wanted;
           wanted.options["chunk"] = "2 MiB";
@@ -132,6 +139,7 @@ TEST(BlinkProperty, EveryCollectiveOnEveryKindOfMachine) {
 
 // Large messages, the chunk chosen by the closed form: within 2 % of the plan, latency and overhead included.
 TEST(BlinkProperty, LargeMessagesWithinTwoPercent) {
+  if (sanitized) GTEST_SKIP() << "asks for rates, of code that the other tests run, and takes a minute under the sanitizers";
   struct Place {
     std::string machine, changes;
     std::vector<std::vector<int>> gpus;

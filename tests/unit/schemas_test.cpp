@@ -298,8 +298,11 @@ TEST(ScenarioSchema, DescribesWhatTheReaderReads) {
   for (const auto& entry : fs::recursive_directory_iterator(source_dir / "scenarios")) {
     if (entry.path().extension() != ".json" || entry.path().filename() == "scenario.schema.json") continue;
     EXPECT_EQ(schema.problem(json::parse(read_file(entry.path()))), "") << entry.path();
-    for (const SweepPoint& point : sweep_points(read_scenario(entry.path())))
+    const bool drill = entry.path().parent_path().filename() == "drills";
+    for (const SweepPoint& point : sweep_points(read_scenario(entry.path()))) {
       EXPECT_EQ(error_of([&] { parse_scenario(group_documents(point.document).back()); }), "no error") << entry.path() << " " << point.label;
+      if (drill) break;  // their points differ in the policy only, and their clusters are large
+    }
   }
   expect_refused(schema, json::parse(read_file(source_dir / "scenarios/one_nic_down.json")),
                  {R"([{"op": "remove", "path": "/name"}])", R"([{"op": "remove", "path": "/topology"}])",
