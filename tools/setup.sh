@@ -7,6 +7,7 @@ packages=(
   libboost-graph-dev nlohmann-json3-dev libfmt-dev libcli11-dev libpugixml-dev liblpsolve55-dev
   gnuplot-nox                                  # the figures in results/
   libgtest-dev libgmock-dev librapidcheck-dev libvalijson-dev libbenchmark-dev
+  xz-utils                                     # some files of the corpus are packed
 )
 missing=()
 for package in "${packages[@]}"; do
