@@ -7,7 +7,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 jobs=$(nproc)
 "$root/tools/build.sh" "$root/build"
 if [ $# -eq 0 ]; then
-  "$root/tools/build.sh" "$root/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DSLACKLINE_SANITIZE=ON -- unit_tests property_tests
+  "$root/tools/build.sh" "$root/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DSLACKLINE_SANITIZE=ON -DSLACKLINE_CUDA=OFF -- unit_tests property_tests
   # ns-3's libraries are not instrumented and keep what they allocate until the process ends.
   # Fewer mutants than in release, where the same test runs again.
   SLACKLINE_MUTANTS=900 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir "$root/build-sanitize" --output-on-failure -j "$jobs" -L 'unit|property' -LE long

@@ -295,7 +295,6 @@ simulate(const Network& network, std::span<const PlayedJob> jobs, const Simulate
         result.jobs.emplace_back(playback->GetCompletion().GetPicoSeconds());
         result.finished.push_back(playback->IsComplete());
         result.time = std::max(result.time, result.jobs.back());
-        result.delivered = Bytes(result.delivered.count() + playback->GetDeliveredBytes());
     }
     result.events = ns3::Simulator::GetEventCount();
     for (uint32_t link = 0; link < network.links().size(); ++link)

@@ -85,7 +85,6 @@ struct SimulateResult {
   uint64_t events = 0;          ///< ns-3 events executed
   std::vector<LinkUse> links;   ///< by link of the Network
   Recording recording;          ///< as far as asked for
-  Bytes delivered;              ///< of the transfers that have arrived
   Bytes lost;                   ///< sent in vain before flows were sent another way
   Duration detection;           ///< in which flows waited to be sent another way
   Duration resending;           ///< that the slowest rank needs for what it sends again, alone on its way

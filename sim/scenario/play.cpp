@@ -72,10 +72,10 @@ class Player {
   }
 
   PlayOutcome run() {
-    PlayOutcome outcome{{shared_network(scenarios_, TimePoint()), {}, {}}, {}, {}, 1, {}};
+    PlayOutcome outcome{{shared_network(scenarios_, TimePoint()), {}, {}}, {}, {}, 1};
     const RecoveryPolicy policy = recovery().policy;
     for (const PlayGroup& group : groups_)
-      add_group(outcome, group.scenario, group.generated.schedule, group.generated.segments, group.scenario.size);
+      add_group(outcome, group.scenario, group.generated->schedule, group.generated->segments, group.scenario.size);
     if (policy == RecoveryPolicy::none || policy == RecoveryPolicy::reroute) {
       merge(outcome, play_from(outcome, 0, TimePoint(), TimePoint::never()), TimePoint());
       return outcome;
@@ -168,8 +168,7 @@ class Player {
                                       traffic.until == TimePoint::never() ? traffic.until : TimePoint() + (traffic.until - start)});
       }
     }
-    const Network network = shared_network(scenarios_, start);
-    return simulate(network, jobs, options);
+    return simulate(*network_at(start), jobs, options);
   }
 
   // The network at a time. What flaps has few states, and many changes between them.
@@ -209,7 +208,6 @@ class Player {
     for (Duration& job : all.jobs) job = job + shift;
     all.finished = std::move(result.finished);
     all.events += result.events;
-    all.delivered = Bytes(all.delivered.count() + result.delivered.count());
     all.lost = Bytes(all.lost.count() + result.lost.count());
     all.detection = all.detection + result.detection;
     all.resending = all.resending + result.resending;
@@ -220,7 +218,7 @@ class Player {
   // known.
   TimePoint next_failure(const PlayOutcome& outcome, size_t first, TimePoint start) {
     if (!has_timed(scenario().failures)) return TimePoint::never();
-    const Network before = shared_network(scenarios_, start);
+    const std::shared_ptr<const Network> before = network_at(start);
     std::set<uint32_t> used;
     std::set<std::pair<int, int>> pairs;
     for (size_t i = first; i < outcome.run.groups.size(); ++i) {
@@ -230,16 +228,16 @@ class Player {
     }
     for (const auto& [from, to] : pairs) {
       if (from == to) continue;
-      const Route& route = before.route(from, to);
+      const Route& route = before->route(from, to);
       used.insert(route.links.begin(), route.links.end());
-      if (before.reduction_link(to) >= 0) used.insert(static_cast<uint32_t>(before.reduction_link(to)));
+      if (before->reduction_link(to) >= 0) used.insert(static_cast<uint32_t>(before->reduction_link(to)));
     }
     TimePoint time = start;
     for (int change = 0; change < 100'000; ++change) {
       time = next_change(scenario().failures, time);
       if (time == TimePoint::never()) return time;
       const auto worse = [&](const Network& after) {
-        return std::any_of(used.begin(), used.end(), [&](uint32_t link) { return after.links()[link].capacity < before.links()[link].capacity; });
+        return std::any_of(used.begin(), used.end(), [&](uint32_t link) { return after.links()[link].capacity < before->links()[link].capacity; });
       };
       if (worse(*network_at(time)) && worse(*network_at(time + recovery().detection))) return time;
     }
@@ -300,23 +298,17 @@ class Player {
   }
 
   static Scenario copy_at(const Scenario& from, TimePoint time, std::string& reason) {
-    Scenario now{.name = from.name,
-                 .group = from.group,
-                 .healthy_topology = {},
-                 .topology = damaged(from, time),
-                 .failures = {},
-                 .selection = from.selection,
-                 .network = Network({}, 0, {}, Duration()),
-                 .healthy = Network({}, 0, {}, Duration()),
-                 .collective = from.collective,
-                 .size = from.size,
-                 .element = from.element,
-                 .model = from.model,
-                 .sharing = from.sharing,
-                 .fabric = from.fabric,
-                 .recovery = {},
-                 .arrivals = {},
-                 .background = {}};
+    Scenario now;
+    now.name = from.name;
+    now.group = from.group;
+    now.topology = damaged(from, time);
+    now.selection = from.selection;
+    now.collective = from.collective;
+    now.size = from.size;
+    now.element = from.element;
+    now.model = from.model;
+    now.sharing = from.sharing;
+    now.fabric = from.fabric;
     try {
       now.network = build_network(now.topology, now.selection);
     } catch (const Error& error) {

@@ -40,14 +40,13 @@ struct PlayOutcome {
   Duration planning;     ///< spent in waiting for new schedules
   Duration discarded;    ///< between the start of an attempt and the failure that ended it, where it was begun anew
   int attempts = 1;
-  std::vector<std::string> notes;  ///< for people
 };
 
 /// One group: its scenario, its document, whose `recovery.schedule` or else `schedule` says how new schedules are made, and the schedule it starts with.
 struct PlayGroup {
   const ScenarioDocument& document;
   const Scenario& scenario;
-  const Generated& generated;
+  std::shared_ptr<const Generated> generated = nullptr;
 };
 
 /// Plays the groups of one scenario side by side: on the network of the first if it has no `every_nic` (there is one group

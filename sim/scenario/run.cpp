@@ -125,10 +125,7 @@ bool cover_servers(const std::vector<PlayGroup>& groups) {
 // Of a network whose every NIC counts; what breaks later or is mended counts as whole.
 std::vector<Bound> fabric_bounds(const Scenario& scenario) {
   Topology best = scenario.healthy_topology;
-  std::vector<Failure> lasting;
-  for (const Failure& failure : scenario.failures)
-    if (!is_timed(failure)) lasting.push_back(failure);
-  apply_failures(best, lasting);
+  apply_failures(best, lasting_failures(scenario.failures));
   FabricOptions options = scenario.fabric;
   options.reductions = false;
   return lower_bounds({build_fabric_network(best, scenario.selection, options), scenario.collective, scenario.size, scenario.element});
@@ -146,16 +143,14 @@ void check_grain(const ScenarioDocument& document, const Scenario& scenario, con
 }
 
 // All groups at once with the schedules given, on the network at the start or a sound one, undisturbed.
-std::optional<Duration> play_quietly(const std::vector<PlayGroup>& groups, const std::vector<std::shared_ptr<const Generated>>& schedules,
-                                     bool healthy) {
+std::optional<Duration> play_quietly(const std::vector<PlayGroup>& groups, bool healthy) {
   std::vector<const Scenario*> scenarios;
   for (const PlayGroup& group : groups) scenarios.push_back(&group.scenario);
   std::vector<MessageLayout> layouts;
-  for (size_t i = 0; i < groups.size(); ++i)
-    layouts.emplace_back(groups[i].scenario.size, groups[i].scenario.element, schedules[i]->schedule.units());
+  for (const PlayGroup& group : groups) layouts.emplace_back(group.scenario.size, group.scenario.element, group.generated->schedule.units());
   std::vector<PlayedJob> jobs;
   for (size_t i = 0; i < groups.size(); ++i)
-    jobs.push_back({schedules[i]->schedule, layouts[i], shared_ranks(scenarios, groups[i].scenario), {}});
+    jobs.push_back({groups[i].generated->schedule, layouts[i], shared_ranks(scenarios, groups[i].scenario), {}});
   SimulateOptions options;
   options.sharing = groups.front().scenario.sharing;
   return simulate(shared_network(scenarios, TimePoint(), healthy), jobs, options).time;
@@ -166,14 +161,14 @@ std::optional<Duration> rings_time(const std::vector<PlayGroup>& groups) {
   if (!groups.front().scenario.every_nic) return ring_time(groups.front().scenario, groups.front().scenario.healthy);
   const auto ring = std::find_if(algorithms().begin(), algorithms().end(), [](const Algorithm& algorithm) { return algorithm.name == "ring"; });
   const Json options = {{"algorithm", "ring"}};
-  std::vector<std::shared_ptr<const Generated>> schedules;
+  std::vector<PlayGroup> rings;
   for (const PlayGroup& group : groups) {
     const Scenario& scenario = group.scenario;
     const GenerateRequest request{scenario.healthy, scenario.collective, scenario.size, scenario.element, scenario.sharing, JsonCursor(options, "fault-free ring"), {}};
     if (ring->inapplicable(request)) return std::nullopt;
-    schedules.push_back(std::make_shared<const Generated>(ring->generate(request)));
+    rings.push_back({group.document, scenario, std::make_shared<const Generated>(ring->generate(request))});
   }
-  return play_quietly(groups, schedules, true);
+  return play_quietly(rings, true);
 }
 
 // What is known of a group before it is played.
@@ -251,30 +246,26 @@ RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& opti
   const std::vector<ScenarioDocument> documents = group_documents(document);
   std::deque<Scenario> scenarios;  // whose networks cannot be copied
   for (const ScenarioDocument& group : documents) scenarios.push_back(parse_scenario(group));
-  static const Generated nothing;
   std::vector<PlayGroup> groups;
-  for (size_t i = 0; i < documents.size(); ++i) groups.push_back({documents[i], scenarios[i], nothing});
+  for (size_t i = 0; i < documents.size(); ++i) groups.push_back({documents[i], scenarios[i]});
 
   std::vector<RunResult> results;
-  std::vector<std::shared_ptr<const Generated>> schedules;
   for (size_t i = 0; i < groups.size(); ++i) {
     RunResult result = describe_group(groups[i]);
     size_t like = 0;
     while (like < i && !alike(groups[like], groups[i])) ++like;
     if (like < i) {
-      schedules.push_back(schedules[like]);
+      groups[i].generated = groups[like].generated;
       result.findings = results[like].findings;
     } else {
-      schedules.push_back(std::make_shared<const Generated>(make_schedule(documents[i], scenarios[i])));
-      result.findings = validate(schedules[i]->schedule);
+      groups[i].generated = std::make_shared<const Generated>(make_schedule(documents[i], scenarios[i]));
+      result.findings = validate(groups[i].generated->schedule);
     }
-    result.segments = schedules[i]->segments;
-    result.notes = schedules[i]->notes;
-    result.transfers = schedules[i]->schedule.size();
+    result.segments = groups[i].generated->segments;
+    result.notes = groups[i].generated->notes;
+    result.transfers = groups[i].generated->schedule.size();
     results.push_back(std::move(result));
   }
-  std::vector<PlayGroup> ready;
-  for (size_t i = 0; i < groups.size(); ++i) ready.push_back({documents[i], scenarios[i], *schedules[i]});
 
   const Scenario& first = scenarios.front();
   RunResult total = results.front();
@@ -289,7 +280,7 @@ RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& opti
   }
   total.topology = describe_topology(first);
   total.failures = describe_failures(first);
-  if (first.every_nic && (results.size() == 1 || !cover_servers(ready))) {
+  if (first.every_nic && (results.size() == 1 || !cover_servers(groups))) {
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].bounds = fabric_bounds(scenarios[i]);
       if (total.bounds.empty() || results[i].bounds.front().time > total.bounds.front().time) total.bounds = results[i].bounds;
@@ -298,9 +289,9 @@ RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& opti
     total.bounds = scenario_bounds(first);
   }
   if (!total.valid()) return total;
-  for (size_t i = 0; i < ready.size(); ++i) check_grain(documents[i], scenarios[i], schedules[i]->schedule);
+  for (const PlayGroup& group : groups) check_grain(group.document, group.scenario, group.generated->schedule);
 
-  PlayOutcome outcome = play(ready, options);
+  PlayOutcome outcome = play(groups, options);
   const SimulateResult& played = outcome.run.result;
   total.status = played.status;
   if (played.status == PlayStatus::finished) total.time = played.time;
@@ -313,7 +304,6 @@ RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& opti
   total.discarded = outcome.discarded;
   total.attempts = outcome.attempts;
   total.waiting = played.waiting;
-  total.notes.insert(total.notes.end(), outcome.notes.begin(), outcome.notes.end());
   for (size_t i = 0; i < results.size(); ++i) {
     if (played.finished[i] && played.status == PlayStatus::finished) results[i].time = played.jobs[i];
     results[i].status = total.status;
@@ -321,12 +311,12 @@ RunResult run_scenario(const ScenarioDocument& document, const PlayOptions& opti
   if (results.size() > 1) total.groups = std::move(results);
   if (options.record_times || options.record_loads) total.played = std::make_shared<const PlayedRun>(std::move(outcome.run));
   if (played.status == PlayStatus::interrupted) return total;
-  if (total.disturbed = disturbed(first); total.disturbed) total.undisturbed = play_quietly(ready, schedules, false);
+  if (total.disturbed = disturbed(first); total.disturbed) total.undisturbed = play_quietly(groups, false);
   // The ring on a sound network is its own standard.
   if (total.algorithm == "ring" && first.failures.empty() && !total.disturbed && total.groups.empty())
     total.fault_free = total.time;
   else
-    total.fault_free = rings_time(ready);
+    total.fault_free = rings_time(groups);
   return total;
 }
 

@@ -340,22 +340,10 @@ Scenario parse_scenario(const ScenarioDocument& document) {
   root.expect_object({"name", "description", "topology", "ranks", "collective", "failures", "schedule", "network", "sweep", "recovery",
                       "arrivals", "background", "jobs", "group"});
   if (const auto jobs = root.find("jobs")) jobs->fail("several jobs are for `slackline run` and `sweep` only");
-  Scenario scenario{.name = root.at("name").string(),
-                    .group = root.has("group") ? root.at("group").string() : "",
-                    .healthy_topology = build_topology(root.at("topology"), document.directory),
-                    .topology = {},
-                    .failures = {},
-                    .selection = {},
-                    .network = Network({}, 0, {}, Duration()),
-                    .healthy = Network({}, 0, {}, Duration()),
-                    .collective = {},
-                    .size = {},
-                    .element = Bytes(4),
-                    .model = "flow",
-                    .fabric = {},
-                    .recovery = {},
-                    .arrivals = {},
-                    .background = {}};
+  Scenario scenario;
+  scenario.name = root.at("name").string();
+  if (const auto group = root.find("group")) scenario.group = group->string();
+  scenario.healthy_topology = build_topology(root.at("topology"), document.directory);
   if (const auto list = root.find("failures")) scenario.failures = parse_failures(*list, scenario.healthy_topology);
   scenario.topology = scenario.healthy_topology;
   apply_failures(scenario.topology, active_failures(scenario.failures, TimePoint()));
@@ -370,9 +358,7 @@ Scenario parse_scenario(const ScenarioDocument& document) {
     // What cuts a server off for a while is no reason to have no schedule.
     if (!has_timed(scenario.failures)) throw;
     Topology lasting = scenario.healthy_topology;
-    std::vector<Failure> failures = scenario.failures;
-    std::erase_if(failures, is_timed);
-    apply_failures(lasting, failures);
+    apply_failures(lasting, lasting_failures(scenario.failures));
     scenario.network = build_network(lasting, scenario.selection);
   }
 

@@ -10,7 +10,6 @@
 
 #include "base/json.hpp"
 #include "schedule/schedule.hpp"
-#include "topology/failures.hpp"
 #include "topology/fabric_network.hpp"
 #include "topology/failures.hpp"
 #include "topology/network.hpp"
@@ -78,8 +77,8 @@ struct Scenario {
   Network healthy;                  ///< of `healthy_topology`
   Collective collective;
   Bytes size;
-  Bytes element;
-  std::string model;                ///< of the network: "flow"
+  Bytes element = Bytes(4);
+  std::string model = "flow";       ///< of the network
   Sharing sharing = Sharing::fair;
   bool every_nic = false;           ///< played on build_fabric_network(), not on `network`
   FabricOptions fabric;

@@ -308,6 +308,11 @@ bool is_timed(const Failure& failure) {
 
 bool has_timed(const std::vector<Failure>& failures) { return std::any_of(failures.begin(), failures.end(), is_timed); }
 
+std::vector<Failure> lasting_failures(std::vector<Failure> failures) {
+  std::erase_if(failures, is_timed);
+  return failures;
+}
+
 std::vector<Failure> active_failures(const std::vector<Failure>& failures, TimePoint t) {
   std::vector<Failure> result;
   std::copy_if(failures.begin(), failures.end(), std::back_inserter(result), [&](const Failure& failure) { return active(failure, t); });

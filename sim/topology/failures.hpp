@@ -40,6 +40,8 @@ struct Failure {
 /// Whether the failure is not simply there from the start to the end.
 bool is_timed(const Failure& failure);
 bool has_timed(const std::vector<Failure>& failures);
+/// Those that are not timed.
+std::vector<Failure> lasting_failures(std::vector<Failure> failures);
 
 /// The failures that are in effect at `t`; each is from `at`, inclusive, to `until`, exclusive.
 std::vector<Failure> active_failures(const std::vector<Failure>& failures, TimePoint t);

@@ -63,6 +63,8 @@ class Router {
 /// Ranks and capacities. Immutable once built, but for the cache of routes (not thread-safe).
 class Network {
  public:
+  /// Without ranks.
+  Network() = default;
   Network(std::vector<NetworkVertex> vertices, int ranks, std::vector<NetworkLink> links,
           Duration message_overhead);
 

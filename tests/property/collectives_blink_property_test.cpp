@@ -7,6 +7,7 @@
 #include "fabric/simulate.hpp"
 #include "schedule/validate.hpp"
 #include "support/dgx.hpp"
+#include "support/sanitized.hpp"
 
 namespace slackline {
 namespace {
@@ -18,12 +19,6 @@ struct Case {
   Bytes size{int64_t{1} << 30};
   Json options = Json::object();
 };
-
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 Generated make(const Network& network, const Case& wanted) {
   Json options = wanted.options;

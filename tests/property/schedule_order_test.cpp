@@ -10,11 +10,12 @@
 
 #include "schedule/order.hpp"
 #include "schedule/validate.hpp"
+#include "support/sanitized.hpp"
 
 namespace slackline {
 namespace {
 
-constexpr int schedules = 150;  // times the environment variable SLACKLINE_PROPERTY_SCALE
+constexpr int schedules = sanitized ? 30 : 150;  // times the environment variable SLACKLINE_PROPERTY_SCALE
 
 int scale() {
   const char* text = std::getenv("SLACKLINE_PROPERTY_SCALE");

@@ -207,7 +207,6 @@ SchedulePlayback::FlowReleased(uint32_t tag)
 {
     const uint32_t transfer = tag - m_firstTag;
     const uint16_t channel = m_schedule->channel(transfer);
-    m_delivered += BytesOf(transfer);
     m_transferReleased(transfer);
     At(m_schedule->src(transfer)).SendReleased(channel);
     At(m_schedule->dst(transfer)).ReceiveReleased(channel);

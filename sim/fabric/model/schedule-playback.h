@@ -52,8 +52,6 @@ class SchedulePlayback : public Object, public FlowListener
 
     /** Transfers that have arrived so far. */
     uint64_t GetEnded() const { return m_ended; }
-    /** Bytes of the transfers that have been released. */
-    int64_t GetDeliveredBytes() const { return m_delivered; }
     bool IsComplete() const { return m_ended == m_schedule->size(); }
     /** When the latest of them arrived. */
     Time GetCompletion() const { return m_completion; }
@@ -125,7 +123,6 @@ class SchedulePlayback : public Object, public FlowListener
     std::unordered_multimap<uint32_t, uint32_t> m_waiters; //!< by the transfer they wait for
     std::vector<uint32_t> m_woken;          //!< scratch of End
     uint64_t m_ended = 0;
-    int64_t m_delivered = 0;
     Time m_completion;
     TracedCallback<uint32_t> m_transferStarted;
     TracedCallback<uint32_t> m_transferReleased;
