@@ -72,7 +72,7 @@ class Player {
   }
 
   PlayOutcome run() {
-    PlayOutcome outcome{{shared_network(scenarios_, TimePoint()), {}, {}}, {}, {}, 1};
+    PlayOutcome outcome{{network_at(TimePoint())->clone(), {}, {}}, {}, {}, 1};
     const RecoveryPolicy policy = recovery().policy;
     for (const PlayGroup& group : groups_)
       add_group(outcome, group.scenario, group.generated->schedule, group.generated->segments, group.scenario.size);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "../support/sanitized.hpp"
 #include "base/json.hpp"
 #include "scenarios.hpp"
 
@@ -109,9 +110,7 @@ TEST(Segments, AutoBeatsFixedNumbers) {
 TEST(Overhead, OptccStaysCloseToTheFaultFreeRing) {
   // Issue RUN, number 3, at the sizes that are quick enough for every test run.
   for (const auto& [servers, limit] : {std::pair{16, 0.08}, {64, 0.04}}) {
-#ifdef __SANITIZE_ADDRESS__
-    if (servers > 16) continue;  // a million transfers, which take a minute under the sanitizers
-#endif
+    if (sanitized && servers > 16) continue;  // a million transfers, which take a minute under the sanitizers
     for (const std::string slowdown : {"8/7", "2"}) {
       StarScenario scenario;
       scenario.servers = servers;
