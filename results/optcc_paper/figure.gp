@@ -36,7 +36,9 @@ if (small) {
   }
 } else {
   set ylabel figure eq 'nvlink' ? 'time (ms)' : 'time / fault-free ring'
-  set multiplot layout 1,words(panels) title figure noenhanced
+  heading = system(sprintf("sed -n 's/.*\"description\": \"\\(.*\\)\\.\",/\\1/p' scenarios/optcc_paper_%s.json", figure))
+  set multiplot layout 1,words(panels) title heading noenhanced
+  if (figure eq 'sizes') { set key center left }
   do for [i=1:words(panels)] {
     panel = word(panels, i)
     set title word(titles, i)

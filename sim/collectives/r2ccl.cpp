@@ -295,25 +295,32 @@ Generated generate_r2ccl(const GenerateRequest& request) {
   std::optional<std::string> no_allreduce = unsliceable(network);
   if (request.collective.type != CollectiveType::allreduce) no_allreduce = "that form is an AllReduce";
   if (form == "allreduce" && no_allreduce) wanted->fail(*no_allreduce);
-  if (form == "auto") {
-    double l = 1;
-    for (const int rank : network.stragglers()) l = std::max(l, network.slowdown(rank).to_double());
-    const double p = network.servers(), ring = 2 * (p - 1) / p;
-    const double balance = l * ring, allreduce = ring + (1 + 1 / static_cast<double>(pieces)) * (l - 1);
-    form = !no_allreduce && allreduce < balance ? "allreduce" : "balance";
-    result.notes.push_back("form: " + form);
+  const auto balanced = [&] { return ring_schedule(request.collective, ring_orders(network, rings)); };
+  const auto in_two_stages = [&] {
+    TwoStages stages(network, rounds, pieces);
+    Schedule schedule(request.collective, stages.slices().units());
+    for (const Chunk& chunk : stages.slices().chunks()) schedule.add_chunk(chunk);
+    stages.emit(schedule);
+    return schedule;
+  };
+  const auto choose = [&](Schedule schedule, bool two_stages) {
+    result.schedule = std::move(schedule);
+    result.segments = two_stages ? rounds : 1;
+    if (form == "auto") result.notes.push_back(two_stages ? "form: allreduce" : "form: balance");
+    return std::move(result);
+  };
+  if (form == "allreduce") return choose(in_two_stages(), true);
+  if (form == "balance" || no_allreduce) return choose(balanced(), false);
+  // The closed form knows no NVLink.
+  if (network.ranks_per_server() > 1 && request.simulate) {
+    Schedule balance = balanced(), two_stages = in_two_stages();
+    const bool better = request.simulate(two_stages) < request.simulate(balance);
+    return choose(std::move(better ? two_stages : balance), better);
   }
-
-  if (form == "balance") {
-    result.schedule = ring_schedule(request.collective, ring_orders(network, rings));
-    return result;
-  }
-  TwoStages stages(network, rounds, pieces);
-  result.segments = rounds;
-  result.schedule = Schedule(request.collective, stages.slices().units());
-  for (const Chunk& chunk : stages.slices().chunks()) result.schedule.add_chunk(chunk);
-  stages.emit(result.schedule);
-  return result;
+  double l = 1;
+  for (const int rank : network.stragglers()) l = std::max(l, network.slowdown(rank).to_double());
+  const double p = network.servers(), ring = 2 * (p - 1) / p;
+  return ring + (1 + 1 / static_cast<double>(pieces)) * (l - 1) < l * ring ? choose(in_two_stages(), true) : choose(balanced(), false);
 }
 
 }  // namespace

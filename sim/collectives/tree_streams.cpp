@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "collectives/segments.hpp"
+
 namespace slackline {
 
 namespace {
@@ -112,7 +114,7 @@ StreamPlan plan_streams(const Network& network, const std::vector<Stream>& strea
   return plan;
 }
 
-Schedule schedule_streams(const Collective& collective, const std::vector<Stream>& streams, int64_t chunks) {
+Schedule schedule_streams(const Collective& collective, const std::vector<Stream>& streams, int64_t chunks, int64_t shown) {
   const Shares shares = common_shares(streams);
   const int64_t parts = has_parts(collective.type) ? collective.ranks : 1;
   Schedule schedule(collective, (Fraction(shares.whole) * Fraction(chunks) * Fraction(parts)).numerator());
@@ -139,18 +141,19 @@ Schedule schedule_streams(const Collective& collective, const std::vector<Stream
         throw Error(ErrorKind::input, "the schedule needs more than 65536 channels: use fewer ranks or trees");
     }
   }
-  schedule.reserve(ops * static_cast<size_t>(chunks), 2 * ops * static_cast<size_t>(chunks));
+  shown = std::min(shown, chunks);
+  schedule.reserve(ops * static_cast<size_t>(shown), 2 * ops * static_cast<size_t>(shown));
 
   // Step by step, so that list order is the order of a pipeline without delays.
   std::vector<std::vector<uint32_t>> index(streams.size());  // by op and chunk
-  for (size_t s = 0; s < streams.size(); ++s) index[s].resize(streams[s].ops.size() * static_cast<size_t>(chunks));
-  const auto place = [&](int op, int64_t chunk) { return static_cast<size_t>(op * chunks + chunk); };
-  for (int64_t step = 0; step < levels - 1 + chunks; ++step) {
+  for (size_t s = 0; s < streams.size(); ++s) index[s].resize(streams[s].ops.size() * static_cast<size_t>(shown));
+  const auto place = [&](int op, int64_t chunk) { return static_cast<size_t>(op * shown + chunk); };
+  for (int64_t step = 0; step < levels - 1 + shown; ++step) {
     for (size_t s = 0; s < streams.size(); ++s) {
       for (int o = 0; o < static_cast<int>(streams[s].ops.size()); ++o) {
         const StreamOp& op = streams[s].ops[static_cast<size_t>(o)];
         const int64_t chunk = step - op.level;
-        if (chunk < 0 || chunk >= chunks) continue;
+        if (chunk < 0 || chunk >= shown) continue;
         uint32_t after[2];
         size_t count = 0;
         for (const int earlier : op.after)
@@ -201,6 +204,11 @@ int64_t choose_chunks(const GenerateRequest& request, const std::vector<Stream>&
     return chunks;
   }
 
+  // A pipeline that is full goes on as it does then.
+  const int64_t full = std::max<int64_t>(4 * plan.levels, 96);
+  const std::function<Duration(int64_t)> simulated = extrapolated(full, full / 3, [&](int64_t chunks, int64_t shown) {
+    return request.simulate(schedule_streams(request.collective, streams, chunks, shown));
+  });
   std::map<int64_t, double> known;
   int64_t best = 0;
   const auto seconds = [&](int64_t chunks) {
@@ -208,7 +216,7 @@ int64_t choose_chunks(const GenerateRequest& request, const std::vector<Stream>&
     auto [entry, is_new] = known.try_emplace(chunks, 0.0);
     if (is_new)
       entry->second = request.simulate
-                          ? static_cast<double>(request.simulate(schedule_streams(request.collective, streams, chunks)).count()) * 1e-12
+                          ? static_cast<double>(simulated(chunks).count()) * 1e-12
                           : pipeline_seconds(plan, request.network, request.size, chunks);
     if (best == 0 || std::pair(entry->second, chunks) < std::pair(known[best], best)) best = chunks;
     return entry->second;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "base/fraction.hpp"
@@ -52,8 +53,10 @@ struct StreamPlan {
 /// Throws Error{input} where the network has no route for an op.
 StreamPlan plan_streams(const Network& network, const std::vector<Stream>& streams);
 
-/// Schedule with every stream cut into `chunks` equal chunks. Throws Error{input} for more than 65536 channels.
-Schedule schedule_streams(const Collective& collective, const std::vector<Stream>& streams, int64_t chunks);
+/// Schedule with every stream cut into `chunks` equal chunks, of which the first `shown` are sent. Throws Error{input} for
+/// more than 65536 channels.
+Schedule schedule_streams(const Collective& collective, const std::vector<Stream>& streams, int64_t chunks,
+                          int64_t shown = std::numeric_limits<int64_t>::max());
 
 /// The options `chunk` ("auto" or a size) and `max_transfers` of generators that use streams.
 struct ChunkOptions {
@@ -67,8 +70,8 @@ ChunkOptions parse_chunk_options(const JsonCursor& options);
 double pipeline_seconds(const StreamPlan& plan, const Network& network, Bytes size, int64_t chunks);
 
 /// Number of chunks a stream: such that no chunk exceeds the size given; or with "auto" by multiplicative increase
-/// and additive decrease of the chunk size on the simulated time (on pipeline_seconds() where the request has no
-/// simulator). Says in `notes` what was decided.
+/// and additive decrease of the chunk size on the simulated time, extrapolated for long pipelines (on pipeline_seconds()
+/// where the request has no simulator). Says in `notes` what was decided.
 int64_t choose_chunks(const GenerateRequest& request, const std::vector<Stream>& streams, const StreamPlan& plan,
                       const ChunkOptions& options, std::vector<std::string>& notes);
 
