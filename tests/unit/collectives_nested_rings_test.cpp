@@ -187,20 +187,26 @@ TEST(NestedRingsLong, ComeWithinAPercentEverywhere) {
         const Generated result = rings(network, fmt::format(R"("segments": {}, "flows": {})", k, flows));
         return seconds(network, result.schedule, Sharing::fair) / goal - 1;
       };
-      // Upwards by what is missing, which falls about as 1/k, then between the last two; to a fiftieth.
+      // What is missing falls about as 1/k: upwards by that, then to where the line through the last two in 1/k says; to a fiftieth.
       int64_t low = 0, high = 16;
-      double reached = miss(high);
+      double missed = 0, reached = miss(high);  // at low, at high
       while (reached >= 0.01 && high < 1024) {
         low = high;
+        missed = reached;
         high = std::min<int64_t>(1024, high + std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(high) * std::min(reached / 0.01 - 1, 7.0))));
         reached = miss(high);
       }
       EXPECT_LT(reached, 0.01);
-      while (high - low > std::max<int64_t>(high / 50, 1)) {
-        const int64_t middle = (low + high) / 2;
-        const double now = miss(middle);
-        (now < 0.01 ? high : low) = middle;
-        if (now < 0.01) reached = now;
+      for (int64_t step = std::max<int64_t>(high / 50, 1); high - low > step; step = std::max<int64_t>(high / 50, 1)) {
+        int64_t next = (low + high) / 2;
+        if (low > 0) {
+          const double slope = (missed - reached) / (1.0 / static_cast<double>(low) - 1.0 / static_cast<double>(high));
+          next = static_cast<int64_t>(std::ceil(1 / (1.0 / static_cast<double>(high) + (0.01 - reached) / slope)));
+        }
+        next = std::clamp(next, low + step, high - step);
+        const double now = miss(next);
+        (now < 0.01 ? high : low) = next;
+        (now < 0.01 ? reached : missed) = now;
       }
       const Generated final = rings(network, fmt::format(R"("segments": {}, "flows": {})", high, flows));
       EXPECT_EQ(findings(final.schedule), "");
